@@ -1,0 +1,41 @@
+# Everything runs in .venv, made from the lock file; no target needs anything but python3 (3.11 or newer) and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+
+.PHONY: demo test lint types contracts unit bench docs lock clean
+
+demo: $(STAMP)
+	@$(BIN)/python -m ragstow --help
+
+test: lint types contracts unit
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+contracts: $(STAMP)
+	$(BIN)/lint-imports --no-cache
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+lock: $(STAMP)
+	$(BIN)/python -m pip -q install uv
+	$(BIN)/uv pip compile --generate-hashes --no-emit-index-url --no-header --all-extras --group dev --python-version 3.11 -q -o requirements.lock pyproject.toml
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip -q install --require-hashes -r requirements.lock
+	$(BIN)/python -m pip -q install --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+clean:
+	rm -rf $(VENV) out dist build

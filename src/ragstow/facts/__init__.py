@@ -1,0 +1,1 @@
+"""Facts as data files with source and date; loaders only, no decisions."""

@@ -1,0 +1,1 @@
+"""Sharing modes, card layouts and placements of a whole service, with the proof. Owns the Plan type."""

@@ -1,0 +1,1 @@
+"""Manifests and node configuration from (spec, plan): pure functions, typed builders, no templates."""

@@ -1,0 +1,1 @@
+"""The paper edge: HTML pages and other documents."""

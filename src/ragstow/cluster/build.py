@@ -41,10 +41,12 @@ def build(
 ) -> Snapshot:
     """A snapshot of these objects; lists must have been taken apart before (`read.expand`).
 
-    Of two objects with one kind, namespace and name the later one counts, and the earlier is reported.
+    Of two objects with one kind, namespace and name the live one counts, and the manifest goes to `applied`; of two alike the
+    later one counts, and that is reported.
     """
     found: dict[tuple[str, str], dict[tuple[str, str], KubeObject]] = {}
     wrong = list(problems)
+    applied: list[KubeObject] = []
     for item in raw_objects:
         raw = item if isinstance(item, RawObject) else RawObject(item)
         try:
@@ -59,11 +61,17 @@ def build(
         table = found.setdefault((made.group, made.kind), {})
         key = (made.namespace, made.name)
         if key in table:
-            wrong.append(
-                Problem("object-twice", f"{made.ref} is given twice; the last one counts", Place(raw.file, raw.line, made.ref))
-            )
+            before = table[key]
+            if before.live != made.live:
+                # A manifest beside the live object it became: what the user applied, never counted twice.
+                applied.append(before if made.live else made)
+                if not made.live:
+                    continue
+            else:
+                text = f"{made.ref} is given twice; the last one counts"
+                wrong.append(Problem("object-twice", text, Place(raw.file, raw.line, made.ref)))
         table[key] = made
-    return Snapshot(found, source or Source("memory", ""), version, tuple(wrong), dict(attachments or {}))
+    return Snapshot(found, source or Source("memory", ""), version, tuple(wrong), dict(attachments or {}), tuple(applied))
 
 
 def make(raw: RawObject) -> KubeObject:

@@ -70,6 +70,11 @@ class KubeObject:
         return self.api_version.rpartition("/")[0]
 
     @property
+    def live(self) -> bool:
+        """Whether an API server made this object: it has a uid or a status. Others are manifests that somebody wrote."""
+        return bool(self.uid) or "status" in self.raw
+
+    @property
     def ref(self) -> str:
         """ "Kind ns/name" or "Kind name", as findings and messages print it."""
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"

@@ -37,7 +37,8 @@ class Snapshot:
     """All objects of a cluster, by kind, in the order they were read.
 
     `objects` maps (api group, kind) to objects by (namespace, name). `version` is the API server's gitVersion where known.
-    `attachments` are the texts under `logs/` and `files/` of a saved folder, by relative path.
+    `attachments` are the texts under `logs/` and `files/` of a saved folder, by relative path. `applied` are manifests whose
+    live object is in `objects` too.
     """
 
     objects: Mapping[tuple[str, str], Mapping[tuple[str, str], KubeObject]]
@@ -45,6 +46,7 @@ class Snapshot:
     version: str | None = None
     problems: tuple[Problem, ...] = ()
     attachments: Mapping[str, str] = field(default_factory=dict)
+    applied: tuple[KubeObject, ...] = ()
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -78,4 +80,4 @@ class Snapshot:
             table(item).pop((item.namespace, item.name), None)
         for item in put:
             table(item)[(item.namespace, item.name)] = item
-        return Snapshot({**self.objects, **changed}, self.source, self.version, self.problems, self.attachments)
+        return Snapshot({**self.objects, **changed}, self.source, self.version, self.problems, self.attachments, self.applied)

@@ -19,7 +19,7 @@ ComputeCapability = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]$")]
 
 # sizing reference 1.7: visible = label/1024 - 0.45 GiB below 40 GB, - 0.6 GiB from there on; measured gaps lie in these bands.
 _GAP_SMALL_MIB, _GAP_LARGE_MIB, _LARGE_MIB = 461, 615, 40 * 1024
-_GAP_BAND_SMALL_MIB, _GAP_BAND_LARGE_MIB = (225, 560), (461, 820)
+_GAP_BAND_SMALL_MIB, _GAP_BAND_LARGE_MIB = (225, 560), (461, 880)
 # A label value above this counts bytes (seen in one distribution's documentation), not MiB.
 _BYTES_FROM = 1_000_000
 

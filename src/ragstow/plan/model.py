@@ -36,12 +36,30 @@ class SlotKind:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimKind:
+    """What the DRA claim of one replica asks for: class, number of devices, CEL selectors that must all hold.
+
+    `shared_with` names the other components whose replica i uses the very same claim as replica i of this one (for i up to the
+    smallest replica count; further replicas get a claim of their own).
+    """
+
+    device_class: str
+    count: int = 1
+    selectors: tuple[str, ...] = ()
+    shared_with: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ComponentPlan:
     """What one component gets and how its pods are steered there.
 
     `node_labels` are label -> allowed values that exist *after* the layout is applied; empty means that the resource name
     alone decides. `pool` says that the label ragstow.dev/pool=<service> is selected. `start_after` names components that
     must be Ready before this one starts, because they share cards and the engine checks free memory at start.
+
+    The pods are rendered with exactly these constraints and no others, so what was simulated is what is applied: `not_beside`
+    names components no pod of which may be on the same node (its own name: its replicas are on different nodes), `beside`
+    those that must be there, `spread_nodes` spreads the replicas evenly over nodes as a hard constraint.
     """
 
     name: str
@@ -55,6 +73,10 @@ class ComponentPlan:
     start_after: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
     """Why this slot."""
+    claim: ClaimKind | None = None
+    not_beside: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    spread_nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +157,8 @@ class PluginInstall:
     mig_config_map: str | None = None
     mig_config_data: Mapping[str, str] = field(default_factory=dict)
     gfd: bool = False
+    image: str | None = None
+    """The image of the plugin's container, for a second DaemonSet beside a static one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragstow.errors import FactsError, InputError, Place
-from ragstow.facts import clouds, drivers, gpus, mig
+from ragstow.facts import clouds, drivers, gpus, mig, serving
 from ragstow.facts.table import Sourced, Table, read
 
 R = TypeVar("R", bound=Sourced)
@@ -53,6 +53,7 @@ class Facts:
         drivers.ARCHITECTURES,
         clouds.CLOUDS,
         clouds.CLOUD_GPUS,
+        serving.TABLE,
     )
 
     def __init__(self, overlay: Path | None = None) -> None:
@@ -89,3 +90,8 @@ class Facts:
     def clouds(self) -> clouds.Clouds:
         """Habits of clouds and distributions."""
         return clouds.Clouds(self._rows(clouds.CLOUDS), self._rows(clouds.CLOUD_GPUS))
+
+    @cached_property
+    def serving(self) -> serving.Servings:
+        """How engines run in a pod."""
+        return serving.Servings(self._rows(serving.TABLE))

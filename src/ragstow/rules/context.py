@@ -1,0 +1,76 @@
+"""What a rule may ask: the snapshot, the inventory, shared indexes, and answers of rooms that rules must not import.
+
+The scheduler's and the sizing's answers come as functions, so that `rules` depends on neither; where one is missing, a rule
+says what it could not judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ragstow.cluster.objects import Pod, Resources
+from ragstow.cluster.snapshot import Snapshot
+from ragstow.facts.load import Facts
+from ragstow.inventory.model import Inventory
+from ragstow.rules.index.events import Events
+from ragstow.rules.index.logs import Logs
+from ragstow.rules.index.owners import Owners
+from ragstow.rules.index.states import PodStates
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRefusal:
+    """Why the scheduler refuses a pod on a node: the plugin, its reason texts as the event has them, and whether evicting
+    other pods could change it."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+    resolvable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PendingVerdict:
+    """The scheduler library's answer for one pending pod: refusals by node, nodes that would take it, the event's text."""
+
+    refused: Mapping[str, NodeRefusal]
+    feasible: tuple[str, ...]
+    message: str
+    prefilter: str = ""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything a rule sees.
+
+    `now` is an RFC 3339 time (the newest in the snapshot unless told otherwise); `pending` plays one cycle of the scheduler
+    for a pod; `requests` gives a pod's effective requests, init containers and overhead included.
+    """
+
+    snapshot: Snapshot
+    inventory: Inventory
+    facts: Facts
+    now: str
+    requests: Callable[[Pod], Resources]
+    pending: Callable[[Pod], PendingVerdict] | None = None
+
+    @cached_property
+    def events(self) -> Events:
+        """Events by object."""
+        return Events(self.snapshot)
+
+    @cached_property
+    def states(self) -> PodStates:
+        """States of pods."""
+        return PodStates(self.snapshot)
+
+    @cached_property
+    def owners(self) -> Owners:
+        """Owners of pods."""
+        return Owners(self.snapshot)
+
+    @cached_property
+    def logs(self) -> Logs:
+        """Logs and host files."""
+        return Logs(self.snapshot, self.states)

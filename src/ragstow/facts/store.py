@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ragstow.errors import FactsError, InputError, Place
 from ragstow.facts import clouds, drivers, gpus, mig, serving
+from ragstow.facts.stack import PROGRAMS, SIGNATURES, Signatures, Stack
 from ragstow.facts.table import Sourced, Table, read
 
 R = TypeVar("R", bound=Sourced)
@@ -54,6 +55,8 @@ class Facts:
         clouds.CLOUDS,
         clouds.CLOUD_GPUS,
         serving.TABLE,
+        PROGRAMS,
+        SIGNATURES,
     )
 
     def __init__(self, overlay: Path | None = None) -> None:
@@ -75,6 +78,16 @@ class Facts:
     def gpus(self) -> gpus.Gpus:
         """Cards by product label."""
         return gpus.Gpus(self._rows(gpus.TABLE))
+
+    @cached_property
+    def stack(self) -> Stack:
+        """The programs of the GPU stack."""
+        return Stack(self._rows(PROGRAMS))
+
+    @cached_property
+    def signatures(self) -> Signatures:
+        """What known failures look like in logs."""
+        return Signatures(self._rows(SIGNATURES))
 
     @cached_property
     def mig(self) -> mig.Mig:

@@ -12,11 +12,12 @@ from functools import cached_property
 
 from ragstow.cluster.objects import Pod, Resources
 from ragstow.cluster.snapshot import Snapshot
-from ragstow.facts.load import Facts
+from ragstow.facts.store import Facts
 from ragstow.inventory.model import Inventory
 from ragstow.rules.index.events import Events
 from ragstow.rules.index.logs import Logs
 from ragstow.rules.index.owners import Owners
+from ragstow.rules.index.stack import GpuStack
 from ragstow.rules.index.states import PodStates
 
 
@@ -74,3 +75,8 @@ class Context:
     def logs(self) -> Logs:
         """Logs and host files."""
         return Logs(self.snapshot, self.states)
+
+    @cached_property
+    def stack(self) -> GpuStack:
+        """The programs of the GPU stack."""
+        return GpuStack(self.snapshot, self.facts.stack)

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ragstow.cluster.objects import KubeObject
-from ragstow.facts.load import Facts
+from ragstow.facts.store import Facts
 from ragstow.rules.context import Context
 
 _TEMPLATES: Mapping[str, tuple[str, ...]] = {

@@ -1,0 +1,92 @@
+"""The programs of the GPU stack and how their pods are recognised; and what known failures look like in logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ragstow.facts.table import Date, Table, Text
+
+
+@dataclass(frozen=True, slots=True)
+class StackProgram:
+    """A program of the GPU stack.
+
+    Recognised by a container's name (`containers`), which wins, or by the last path segment of its image (`images`); the
+    device plugin, GFD and the MPS daemon share one image and one set of pod labels, so that the container decides.
+    """
+
+    role: Text
+    title: Text
+    containers: tuple[str, ...]
+    images: tuple[str, ...]
+    source: Text
+    checked: Date
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A line that a program prints when something specific is wrong.
+
+    `pattern` is a Python regular expression; named groups carry numbers. `cause` is the slug it speaks for, `strong` whether
+    the line alone proves it. `versions` says which versions of `software` print it.
+    """
+
+    id: Text
+    software: Text
+    pattern: Text
+    cause: Text
+    source: Text
+    checked: Date
+    strong: bool = True
+    versions: str = ""
+    meaning: str = ""
+
+
+def _check_signature(row: Signature) -> Iterable[str]:
+    try:
+        re.compile(row.pattern)
+    except re.error as error:
+        yield f"pattern is no regular expression: {error}"
+
+
+PROGRAMS = Table("gpu_stack.yaml", StackProgram, ("role",))
+SIGNATURES = Table("log_signatures.yaml", Signature, ("id",), _check_signature)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Programs by container and image."""
+
+    programs: tuple[StackProgram, ...]
+
+    @cached_property
+    def _by_container(self) -> Mapping[str, StackProgram]:
+        return {name: program for program in self.programs for name in program.containers}
+
+    @cached_property
+    def _by_image(self) -> Mapping[str, StackProgram]:
+        return {name: program for program in reversed(self.programs) for name in program.images}
+
+    def program(self, container: str, image: str) -> StackProgram | None:
+        """The program that a container runs, or None."""
+        last = image.rsplit("/", 1)[-1].split("@", 1)[0].split(":", 1)[0]
+        return self._by_container.get(container) or self._by_image.get(last)
+
+
+@dataclass(frozen=True)
+class Signatures:
+    """Signatures by id and cause, compiled once."""
+
+    rows: tuple[Signature, ...]
+
+    @cached_property
+    def compiled(self) -> tuple[tuple[Signature, re.Pattern[str]], ...]:
+        """Each with its compiled pattern."""
+        return tuple((row, re.compile(row.pattern)) for row in self.rows)
+
+    def for_cause(self, *causes: str) -> tuple[tuple[Signature, re.Pattern[str]], ...]:
+        """Those that speak for one of these causes."""
+        return tuple(pair for pair in self.compiled if pair[0].cause in causes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ragstow.rules.page import parse
 
 PAGE = """A thing is wrong.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragstow.errors import FactsError, InputError, Place
-from ragstow.facts import clouds, drivers, gpus, mig, serving
+from ragstow.facts import clouds, drivers, engines, gpus, mig, models, quantization, serving, vllm
 from ragstow.facts.stack import PROGRAMS, SIGNATURES, Signatures, Stack
 from ragstow.facts.table import Sourced, Table, read
 
@@ -57,6 +57,13 @@ class Facts:
         serving.TABLE,
         PROGRAMS,
         SIGNATURES,
+        models.TABLE,
+        models.VARIANTS,
+        quantization.TABLE,
+        quantization.KV_TABLE,
+        engines.TABLE,
+        engines.ROLES,
+        vllm.TABLE,
     )
 
     def __init__(self, overlay: Path | None = None) -> None:
@@ -108,3 +115,23 @@ class Facts:
     def serving(self) -> serving.Servings:
         """How engines run in a pod."""
         return serving.Servings(self._rows(serving.TABLE))
+
+    @cached_property
+    def models(self) -> models.Models:
+        """Models by hub name."""
+        return models.Models(self._rows(models.TABLE), self._rows(models.VARIANTS))
+
+    @cached_property
+    def quantizations(self) -> quantization.Quantizations:
+        """Precisions of weights and cache."""
+        return quantization.Quantizations(self._rows(quantization.TABLE), self._rows(quantization.KV_TABLE))
+
+    @cached_property
+    def engines(self) -> engines.Engines:
+        """Engines, and the defaults by role."""
+        return engines.Engines(self._rows(engines.TABLE), self._rows(engines.ROLES))
+
+    @cached_property
+    def vllm(self) -> vllm.Vllm:
+        """How vLLM uses memory, by version."""
+        return vllm.Vllm(self._rows(vllm.TABLE))

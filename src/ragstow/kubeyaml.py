@@ -8,8 +8,10 @@ reported. This room knows YAML and nothing of Kubernetes kinds.
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +29,7 @@ _BOOLS = {
 _NULL = re.compile(r"^(?:~|null|Null|NULL|)$")
 _BOOL = re.compile("^(?:" + "|".join(sorted(_BOOLS)) + ")$")
 _INT = re.compile(r"^[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)$")
-_FLOAT = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
+_FLOAT = re.compile(r"^[-+]?(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?$")
 _SPECIAL = re.compile(r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
 
 
@@ -42,28 +44,111 @@ class Document:
     """Path -> line of every key and item; filled only by `load_all(..., lines=True)`."""
 
 
-def load_all(text: str, *, file: str | None = None, lines: bool = False) -> list[Document]:
+def load_all(text: str | bytes, *, file: str | None = None, lines: bool = False) -> list[Document]:
     """The documents of a JSON or YAML text; empty documents are left out.
 
+    Several JSON values one after the other (`cat a.json b.json`, JSON lines) are several documents.
+
     Args:
-        text: the whole text.
+        text: the whole text; bytes are UTF-8, or UTF-16 where they start with its byte order mark.
         file: its name, for messages.
         lines: also note the line of every key and item (slower; for files that a person wrote).
 
     Raises:
         InputError: the text is neither JSON nor YAML.
     """
-    text = text.removeprefix("\ufeff")
-    if not lines and text.lstrip()[:1] in ("{", "["):
+    try:
+        if isinstance(text, bytes):
+            text = _decode(text, file)
+        text = text.removeprefix("\ufeff")
+        if not lines and _JSON.match(text):
+            documents = _json(text, file)
+            if documents is not None:
+                return documents
+        return [document for part, line in _parts(text) for document in _yaml(part, line, file, lines)]
+    except RecursionError:
+        raise InputError("yaml-too-deep", "nested too deeply to be a Kubernetes object", place=Place(file)) from None
+
+
+_JSON = re.compile(r"\s*[{\[]")
+_BIG = 1 << 20
+"""Characters from which JSON is not tried as YAML any more (that would take seconds), and a YAML list is read item by item."""
+_TRAILING = "trailing characters"
+
+
+def _decode(data: bytes, file: str | None) -> str:
+    try:
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            return data.decode("utf-16")  # PowerShell's > writes this
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError("not-text", "is not UTF-8 text", place=Place(file, line), hint="JSON or YAML from kubectl is expected") from None
+
+
+def _json(text: str, file: str | None) -> list[Document] | None:
+    """The JSON values in `text`; None where it may be YAML in flow style instead."""
+    try:
+        return [Document(msgspec.json.decode(text), 1)]
+    except msgspec.DecodeError as error:
+        if _TRAILING not in str(error) and len(text) < _BIG:
+            return None
+    decoder = json.JSONDecoder()
+    found: list[Document] = []
+    at = _skip_blanks(text, 0)
+    line = 1
+    while at < len(text):
         try:
-            return [Document(msgspec.json.decode(text), 1)]
-        except msgspec.DecodeError:
-            pass  # flow-style YAML looks like JSON too; the YAML parser decides and gives the place
-    documents: list[Document] = []
+            value, end = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            if not found and len(text) < _BIG:
+                return None
+            hint = "the file was cut off: save it again" if error.pos >= len(text.rstrip()) - 1 else ""
+            raise InputError("json-invalid", f"not valid JSON: {error.msg}", place=Place(file, error.lineno), hint=hint) from None
+        found.append(Document(value, line))
+        after = _skip_blanks(text, end)
+        line += text.count("\n", at, after)
+        at = after
+    return found
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _parts(text: str) -> Iterator[tuple[str, int]]:
+    """The text in pieces that can be read one after the other, with the line each starts on; small texts are one piece."""
+    if len(text) < _BIG or text.startswith("%"):
+        yield text, 1
+        return
+    start, line = 0, 1
+    for mark in re.finditer(r"^---(?=\s|$)", text, re.MULTILINE):
+        if mark.start() > start:
+            yield text[start : mark.start()], line
+        line += text.count("\n", start, mark.start())
+        start = mark.start()
+    yield text[start:], line
+
+
+def _yaml(text: str, first_line: int, file: str | None, lines: bool) -> Iterator[Document]:
+    pieces = _split_list(text) if len(text) >= _BIG and not lines else None
+    if pieces is None:
+        yield from _documents(text, first_line, file, lines)
+    else:
+        yield _read_list(pieces, text, first_line, file)
+
+
+def _documents(text: str, first_line: int, file: str | None, lines: bool = False) -> Iterator[Document]:
     loader: Any = _Loader(text)
+    loader.first_line = first_line
+    aliases = _ALIAS.search(text) is not None
     try:
         while loader.check_node():
             node = loader.get_node()
+            if aliases:
+                _refuse_bomb(node, file)
             loader.warnings = []
             value = loader.construct_document(node)
             if value is None:
@@ -71,14 +156,71 @@ def load_all(text: str, *, file: str | None = None, lines: bool = False) -> list
             where: dict[tuple[str | int, ...], int] = {}
             if lines:
                 _note_lines(node, (), where)
-            documents.append(Document(value, node.start_mark.line + 1, tuple(loader.warnings), where))
+            yield Document(value, node.start_mark.line + first_line, tuple(loader.warnings), where)
     except yaml.YAMLError as error:
-        raise _refuse(error, text, file) from None
-    except RecursionError:
-        raise InputError("yaml-too-deep", "nested too deeply to be a Kubernetes object", place=Place(file)) from None
+        raise _refuse(error, text, file, first_line) from None
     finally:
         loader.dispose()
-    return documents
+
+
+_ALIAS = re.compile(r"(?:^|[\s,\[{])\*[^\s,\]}*]", re.MULTILINE)
+_ANCHOR = re.compile(r"(?:^|[\s,\[{])[&*!][^\s,\]}]", re.MULTILINE)
+_MAX_NODES = 5_000_000
+
+
+def _split_list(text: str) -> tuple[int, list[int], int] | None:
+    """Where the items of a `List` as kubectl prints it start: (start of the items, starts, end), or None.
+
+    Lines at column 0 that start with "- " between `items:` and the next key are its items: everything inside an item is
+    indented, block texts too. With anchors, aliases or tags in the text nothing is taken apart.
+    """
+    head = re.search(r"^items:[ ]*\n(?=- )", text, re.MULTILINE)
+    if head is None or _ANCHOR.search(text):
+        return None
+    tail = re.compile(r"^[^\s#-]", re.MULTILINE).search(text, head.end())
+    end = tail.start() if tail else len(text)
+    return head.end(), [mark.start() for mark in re.finditer(r"^- ", text[: end], re.MULTILINE) if mark.start() >= head.end()], end
+
+
+def _read_list(pieces: tuple[int, list[int], int], text: str, first_line: int, file: str | None) -> Document:
+    """A document read item by item: the same value as in one go, in a fraction of the memory."""
+    begin, starts, end = pieces
+    rest = list(_documents(text[:begin] + "  []\n" + text[end:], first_line, file))
+    document = rest[0] if rest else Document({}, first_line)
+    items: list[Any] = []
+    warnings = list(document.warnings)
+    line = first_line + text.count("\n", 0, begin)
+    for start, stop in zip(starts, [*starts[1:], end], strict=True):
+        for part in _documents(text[start:stop], line, file):
+            items.extend(part.value)
+            warnings.extend(part.warnings)
+        line += text.count("\n", start, stop)
+    document.value["items"] = items
+    return Document(document.value, document.line, tuple(warnings))
+
+
+def _refuse_bomb(root: Any, file: str | None) -> None:
+    """Refuse aliases that refer to themselves or blow up, as kubectl does ("document contains excessive aliasing")."""
+    sizes: dict[int, int] = {}
+    open_nodes: set[int] = set()
+
+    def size(node: Any) -> int:
+        key = id(node)
+        if key in open_nodes:
+            raise InputError("yaml-alias", "an alias refers to what contains it", place=Place(file, node.start_mark.line + 1))
+        if key not in sizes:
+            open_nodes.add(key)
+            if isinstance(node, yaml.MappingNode):
+                sizes[key] = 1 + sum(size(name) + size(value) for name, value in node.value)
+            elif isinstance(node, yaml.SequenceNode):
+                sizes[key] = 1 + sum(size(item) for item in node.value)
+            else:
+                sizes[key] = 1
+            open_nodes.discard(key)
+        return sizes[key]
+
+    if size(root) > _MAX_NODES:
+        raise InputError("yaml-alias", "aliases multiply to more than a Kubernetes object can be", place=Place(file))
 
 
 class _Loader(_Base):  # type: ignore[misc]  # the C loader is untyped
@@ -86,6 +228,7 @@ class _Loader(_Base):  # type: ignore[misc]  # the C loader is untyped
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own protocol
     warnings: list[str]
+    first_line: int
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         if isinstance(node, yaml.MappingNode):
@@ -94,11 +237,11 @@ class _Loader(_Base):  # type: ignore[misc]  # the C loader is untyped
                 if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                     if key.value in seen:
                         self.warnings.append(
-                            f"line {key.start_mark.line + 1}: key {key.value!r} again (first on line {seen[key.value]}); "
-                            "the last one counts"
+                            f"line {key.start_mark.line + self.first_line}: key {key.value!r} again "
+                            f"(first on line {seen[key.value]}); the last one counts"
                         )
                     else:
-                        seen[key.value] = key.start_mark.line + 1
+                        seen[key.value] = key.start_mark.line + self.first_line
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
         return {_key(key): value for key, value in mapping.items()}
 
@@ -110,25 +253,30 @@ def _key(key: Hashable) -> Hashable:
     return str(key) if isinstance(key, int | float) else key
 
 
-def _integer(loader: Any, node: Any) -> int:
+def _integer(loader: Any, node: Any) -> int | float:
     text = str(loader.construct_scalar(node)).replace("_", "")
     sign = -1 if text.startswith("-") else 1
     text = text.lstrip("+-")
     for prefix, base in (("0b", 2), ("0o", 8), ("0x", 16)):
         if text.startswith(prefix):
-            return sign * int(text[2:], base)
+            return sign * int(text[2:] or "0", base)
     if len(text) > 1 and text.startswith("0") and not set(text) - set("01234567"):
         return sign * int(text, 8)
+    if len(text) > 20:
+        return sign * float(text)  # more than 64 bits: go-yaml falls back to a float
     return sign * int(text)
 
 
-def _float(loader: Any, node: Any) -> float | int:
-    text = str(loader.construct_scalar(node)).lower()
+def _float(loader: Any, node: Any) -> float | int | str:
+    written = str(loader.construct_scalar(node))
+    text = written.lower().replace("_", "")
     if "inf" in text:
         return float("-inf") if text.startswith("-") else float("inf")
     if "nan" in text:
         return float("nan")
     number = float(text)
+    if math.isinf(number):
+        return written  # out of range for go-yaml: stays text
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
@@ -163,13 +311,18 @@ def _note_lines(node: Any, path: tuple[str | int, ...], into: dict[tuple[str | i
             _note_lines(item, (*path, index), into)
 
 
-def _refuse(error: yaml.YAMLError, text: str, file: str | None) -> InputError:
+def _refuse(error: yaml.YAMLError, text: str, file: str | None, first_line: int) -> InputError:
     mark = getattr(error, "problem_mark", None)
-    line = mark.line + 1 if mark is not None else None
+    line = mark.line if mark is not None else None
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     written = text.splitlines()
-    bad = written[line - 1] if line is not None and line <= len(written) else ""
+    bad = written[line] if line is not None and line < len(written) else ""
     hint = "YAML forbids tabs for indentation: use spaces" if "\t" in bad[: len(bad) - len(bad.lstrip())] else ""
-    if not hint and text.lstrip()[:1] in ("{", "["):
+    if not hint and _JSON.match(text):
         hint = "this looks like JSON that was cut off or damaged"
-    return InputError("yaml-invalid", f"not valid YAML or JSON: {problem}", place=Place(file, line), hint=hint)
+    return InputError(
+        "yaml-invalid",
+        f"not valid YAML or JSON: {problem}",
+        place=Place(file, None if line is None else line + first_line),
+        hint=hint,
+    )

@@ -12,6 +12,7 @@ from typing import Any
 
 from ragstow import quantity
 from ragstow.cluster.objects import Container, KubeObject, Node, OwnerRef, Pod, Resources, Taint, Toleration
+from ragstow.cluster.scope import DEFAULT_NAMESPACE, namespaced
 from ragstow.cluster.snapshot import Problem, Snapshot, Source
 from ragstow.errors import InputError, Place
 
@@ -80,17 +81,22 @@ def make(raw: RawObject) -> KubeObject:
     Raises an internal error that `build` turns into a Problem when the object is not usable.
     """
     value = _mapping(raw.value, "")
-    meta = _mapping(value.get("metadata"), "metadata")
-    kind, name = value.get("kind"), meta.get("name")
+    kind = value.get("kind")
     if not isinstance(kind, str) or not kind:
         raise _Broken("kind", "it has no kind")
+    api_version = intern(str(value.get("apiVersion") or "v1"))
+    meta = _mapping(value.get("metadata"), "metadata")
+    name = meta.get("name") or meta.get("generateName") or _configuration_name(raw, api_version)
     if not isinstance(name, str) or not name:
         raise _Broken("metadata.name", "it has no name")
+    if kind == "Secret" and api_version == "v1":
+        value = {key: item for key, item in value.items() if key not in ("data", "stringData")}
+    group = api_version.rpartition("/")[0]
     base: dict[str, Any] = {
         "kind": intern(kind),
-        "api_version": intern(str(value.get("apiVersion") or "v1")),
+        "api_version": api_version,
         "name": name,
-        "namespace": intern(str(meta.get("namespace") or ("default" if kind in _NAMESPACED_CORE else ""))),
+        "namespace": intern(str(meta.get("namespace") or (DEFAULT_NAMESPACE if namespaced(group, kind) else ""))),
         "uid": str(meta.get("uid") or ""),
         "labels": _strings(meta.get("labels"), "metadata.labels"),
         "annotations": _strings(meta.get("annotations"), "metadata.annotations"),
@@ -100,14 +106,18 @@ def make(raw: RawObject) -> KubeObject:
         "raw": value,
         "file": raw.file,
     }
-    if base["api_version"] == "v1" and kind == "Pod":
+    if api_version == "v1" and kind == "Pod":
         return _pod(base, value)
-    if base["api_version"] == "v1" and kind == "Node":
+    if api_version == "v1" and kind == "Node":
         return _node(base, value)
     return KubeObject(**base)
 
 
-_NAMESPACED_CORE = frozenset({"Pod", "ConfigMap", "Service", "PersistentVolumeClaim", "ResourceQuota", "LimitRange", "Event"})
+def _configuration_name(raw: RawObject, api_version: str) -> str:
+    """Configuration files (KubeletConfiguration and the like) have no metadata; they are found under the name of their file."""
+    if "metadata" in raw.value or "/" not in api_version:
+        return ""
+    return (raw.file or "").replace("\\", "/").rpartition("/")[2].partition(".")[0]
 
 
 def _pod(base: dict[str, Any], value: Mapping[str, Any]) -> Pod:
@@ -226,9 +236,13 @@ def _sequence(value: object, field: str) -> list[Any]:
 
 
 def _strings(value: object, field: str) -> Mapping[str, str]:
-    return {
-        intern(str(key)): intern(item) if isinstance(item, str) else str(item) for key, item in _mapping(value, field).items()
-    }
+    return {intern(str(key)): intern(_as_text(item)) for key, item in _mapping(value, field).items()}
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def _text(value: object) -> str | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,7 +83,9 @@ def _decode(data: bytes, file: str | None) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError("not-text", "is not UTF-8 text", place=Place(file, line), hint="JSON or YAML from kubectl is expected") from None
+        raise InputError(
+            "not-text", "is not UTF-8 text", place=Place(file, line), hint="JSON or YAML from kubectl is expected"
+        ) from None
 
 
 def _json(text: str, file: str | None) -> list[Document] | None:
@@ -103,8 +105,11 @@ def _json(text: str, file: str | None) -> list[Document] | None:
         except json.JSONDecodeError as error:
             if not found and len(text) < _BIG:
                 return None
-            hint = "the file was cut off: save it again" if error.pos >= len(text.rstrip()) - 1 else ""
-            raise InputError("json-invalid", f"not valid JSON: {error.msg}", place=Place(file, error.lineno), hint=hint) from None
+            cut = error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated")
+            hint = "the file was cut off: save it again" if cut else ""
+            raise InputError(
+                "json-invalid", f"not valid JSON: {error.msg}", place=Place(file, error.lineno), hint=hint
+            ) from None
         found.append(Document(value, line))
         after = _skip_blanks(text, end)
         line += text.count("\n", at, after)
@@ -179,7 +184,11 @@ def _split_list(text: str) -> tuple[int, list[int], int] | None:
         return None
     tail = re.compile(r"^[^\s#-]", re.MULTILINE).search(text, head.end())
     end = tail.start() if tail else len(text)
-    return head.end(), [mark.start() for mark in re.finditer(r"^- ", text[: end], re.MULTILINE) if mark.start() >= head.end()], end
+    return (
+        head.end(),
+        [mark.start() for mark in re.finditer(r"^- ", text[:end], re.MULTILINE) if mark.start() >= head.end()],
+        end,
+    )
 
 
 def _read_list(pieces: tuple[int, list[int], int], text: str, first_line: int, file: str | None) -> Document:
@@ -230,27 +239,38 @@ class _Loader(_Base):  # type: ignore[misc]  # the C loader is untyped
     warnings: list[str]
     first_line: int
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        if isinstance(node, yaml.MappingNode):
-            seen: dict[str, int] = {}
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                    if key.value in seen:
-                        self.warnings.append(
-                            f"line {key.start_mark.line + self.first_line}: key {key.value!r} again "
-                            f"(first on line {seen[key.value]}); the last one counts"
-                        )
-                    else:
-                        seen[key.value] = key.start_mark.line + self.first_line
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
-        return {_key(key): value for key, value in mapping.items()}
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.constructor.ConstructorError(None, None, "expected a mapping", node.start_mark)
+        merged: set[str] = set()
+        if any(key.tag == _MERGE for key, _ in node.value):
+            own = {id(key) for key, _ in node.value}
+            self.flatten_mapping(node)
+            merged = {str(key.value) for key, _ in node.value if id(key) not in own}
+        mapping: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = key_node.value if key_node.tag == _TEXT else self._key(key_node)
+            if key in mapping and key not in merged:
+                first = next(other for other, _ in node.value if other.value == key_node.value)
+                self.warnings.append(
+                    f"line {key_node.start_mark.line + self.first_line}: key {key!r} again "
+                    f"(first on line {first.start_mark.line + self.first_line}); the last one counts"
+                )
+            mapping[key] = self.construct_object(value_node, deep=deep)
+        return mapping
+
+    def _key(self, node: Any) -> str:
+        """sigs.k8s.io/yaml turns every key into a JSON string, and refuses lists and mappings."""
+        key = self.construct_object(node, deep=True)
+        if isinstance(key, bool):
+            return "true" if key else "false"
+        if isinstance(key, str | int | float):
+            return str(key)
+        raise yaml.constructor.ConstructorError(None, None, "a key must be a text or a number", node.start_mark)
 
 
-def _key(key: Hashable) -> Hashable:
-    # sigs.k8s.io/yaml turns every key into a JSON string.
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    return str(key) if isinstance(key, int | float) else key
+_MERGE = "tag:yaml.org,2002:merge"
+_TEXT = "tag:yaml.org,2002:str"
 
 
 def _integer(loader: Any, node: Any) -> int | float:

@@ -82,11 +82,11 @@ def parse(text: str | int | float) -> Quantity:
 def canonical(quantity: Quantity) -> str:
     """The one text for this amount and format: no fraction, the largest suffix that keeps it exact (CanonicalizeBytes).
 
-    A binary quantity below 1024 or with a fraction prints as a decimal one.
+    A binary quantity below 1024 prints as a decimal one; a larger one with a fraction is rounded away from zero.
     """
     nano = quantity.nano
-    if quantity.format == "binary" and nano % NANO == 0 and abs(nano) >= 1024 * NANO:
-        amount, suffix = nano // NANO, ""
+    if quantity.format == "binary" and abs(nano) >= 1024 * NANO:
+        amount, suffix = quantity.value, ""
         for name in _BINARY:
             if amount % 1024:
                 break

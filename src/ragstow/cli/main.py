@@ -12,6 +12,7 @@ from importlib import import_module
 
 import click
 
+from ragstow import __version__
 from ragstow.errors import RagstowError
 
 COMMANDS: dict[str, tuple[str, str]] = {}
@@ -47,7 +48,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}, epilog=EXAMPLES)
-@click.version_option(package_name="ragstow", message="%(prog)s %(version)s")
+@click.version_option(__version__, message="%(prog)s %(version)s")
 def cli() -> None:
     """Puts RAG services on Kubernetes GPUs: sizes, chooses the sharing mode, lays out the cards, renders, checks."""
 

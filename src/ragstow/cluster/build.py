@@ -86,8 +86,12 @@ def make(raw: RawObject) -> KubeObject:
         raise _Broken("kind", "it has no kind")
     api_version = intern(str(value.get("apiVersion") or "v1"))
     meta = _mapping(value.get("metadata"), "metadata")
-    name = meta.get("name") or meta.get("generateName") or _configuration_name(raw, api_version)
-    if not isinstance(name, str) or not name:
+    name = meta.get("name")
+    if name is None or name == "":
+        name = meta.get("generateName") or _configuration_name(raw, api_version)
+    if not isinstance(name, str):
+        raise _Broken("metadata.name", f"its name is {_kind_of(name)}, not a text: put it in quotes")
+    if not name:
         raise _Broken("metadata.name", "it has no name")
     if kind == "Secret" and api_version == "v1":
         value = {key: item for key, item in value.items() if key not in ("data", "stringData")}

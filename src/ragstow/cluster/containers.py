@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, Protocol
 
 from ragstow.cluster.snapshot import Problem
 from ragstow.errors import InputError, Place
@@ -32,6 +32,10 @@ _MAX_RATIO = 250
 
 Kind = Literal["folder", "file", "archive", "stdin"]
 _BROKEN_ARCHIVE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, OSError, ValueError)
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,10 @@ def _folder(root: Path, path: str) -> tuple[list[Entry], list[Problem]]:
                 problems.append(Problem("file-unreadable", f"cannot be read: {_why(error)}; left out", Place(shown)))
             if len(entries) > MAX_ENTRIES:
                 raise InputError(
-                    "too-many-files", f"holds more than {MAX_ENTRIES} files", place=Place(path), hint="is this the right folder?"
+                    "too-many-files",
+                    f"holds more than {MAX_ENTRIES} files",
+                    place=Place(path),
+                    hint="is this the right folder?",
                 )
 
     walk(root, "")
@@ -173,7 +180,9 @@ def _zip(data: bytes, path: str) -> Iterator[tuple[str, Callable[[], bytes]]]:
                 with archive.open(member) as stream:
                     return _limited(stream, f"{path}:{member.filename}", packed=member.compress_size)
             except (RuntimeError, NotImplementedError) as error:  # encrypted, or packed in a way zipfile does not know
-                raise InputError("file-unreadable", f"cannot be unpacked: {error}", place=Place(f"{path}:{member.filename}")) from None
+                raise InputError(
+                    "file-unreadable", f"cannot be unpacked: {error}", place=Place(f"{path}:{member.filename}")
+                ) from None
 
         yield member.filename, read
 
@@ -236,7 +245,7 @@ def _read_file(file: Path, shown: str) -> bytes:
         raise InputError("file-unreadable", f"cannot be read: {_why(error)}", place=Place(shown)) from None
 
 
-def _limited(stream: IO[bytes], shown: str, *, packed: int | None = None, before: int = 0) -> bytes:
+def _limited(stream: _Readable, shown: str, *, packed: int | None = None, before: int = 0) -> bytes:
     """All of a stream, or an InputError once it is larger than any saved cluster, or grows like a bomb."""
     chunks: list[bytes] = []
     size = 0

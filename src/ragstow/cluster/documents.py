@@ -47,7 +47,9 @@ class Contents:
         try:
             documents = kubeyaml.load_all(data, file=shown)
         except InputError as error:
-            self.problems.append(Problem(error.code, f"{error.message}; the file is left out", error.place, _hint(data) or error.hint))
+            self.problems.append(
+                Problem(error.code, f"{error.message}; the file is left out", error.place, _hint(data) or error.hint)
+            )
             return
         before = len(self.objects), len(self.problems), self.version, self.taken_at
         for document in documents:
@@ -58,41 +60,41 @@ class Contents:
             self.passed_over.append(f"{shown}: {'no Kubernetes object' if documents else 'empty'}")
 
     def _take(self, value: Any, shown: str, line: int, named: bool, depth: int = 0) -> None:
+        place = Place(shown, line)
         if depth > _MAX_NESTING:
-            self._wrong("list-too-deep", "lists within lists within lists; left out", Place(shown, line))
+            self._wrong("list-too-deep", "lists within lists within lists; left out", place)
         elif isinstance(value, list):
             for item in value:
                 self._take(item, shown, line, named, depth + 1)
         elif not isinstance(value, Mapping):
             if depth or named or isinstance(value, str):
                 kind = "a text" if isinstance(value, str) else f"{value!r:.40}"
-                self._wrong("not-an-object", f"is {kind}, not a Kubernetes object; left out", Place(shown, line), _table_hint(value))
-        elif "kind" not in value and (version := _server_version(value)) is not None:
+                self._wrong("not-an-object", f"is {kind}, not a Kubernetes object; left out", place, _table_hint(value))
+        else:
+            self._take_mapping(value, place, named, depth)
+
+    def _take_mapping(self, value: Mapping[str, Any], place: Place, named: bool, depth: int) -> None:
+        kind, api = value.get("kind"), str(value.get("apiVersion", ""))
+        if "kind" not in value and (version := _server_version(value)) is not None:
             self.version = self.version or version
-        elif _is_list(value):
+        elif isinstance(kind, str) and kind.endswith("List") and "items" in value:
             for item in _items(value):
-                self._take(item, shown, line, named, depth + 1)
-        elif (kind := value.get("kind")) in ("Status", "Table") and str(value.get("apiVersion", "")).startswith(("v1", "meta.k8s.io")):
-            if kind == "Status":
-                text, hint = f"the API server refused this: {value.get('message')}", "repeat it with the right to list these objects"
-            else:
-                text, hint = "is a printed table, not objects; left out", "save it with -o json"
-            self._wrong("not-an-object", text, Place(shown, line), hint)
-        elif str(value.get("apiVersion", "")).startswith(f"{OWN_GROUP}/") and value.get("kind") == CAPTURE_KIND:
+                self._take(item, place.file or "", place.line or 1, named, depth + 1)
+        elif kind == "Status" and api == "v1":
+            text = f"the API server refused this: {value.get('message')}"
+            self._wrong("not-an-object", text, place, "repeat it with the right to list these objects")
+        elif kind == "Table" and api.startswith("meta.k8s.io/"):
+            self._wrong("not-an-object", "is a printed table, not objects; left out", place, "save it with -o json")
+        elif kind == CAPTURE_KIND and api.startswith(f"{OWN_GROUP}/"):
             taken = value.get("takenAt")
             self.taken_at = taken if isinstance(taken, str) else self.taken_at
         elif depth or "apiVersion" in value or ("kind" in value and "metadata" in value):
-            self.objects.append(RawObject(value, shown, line))
+            self.objects.append(RawObject(value, place.file, place.line))
         elif named:
-            self._wrong("not-an-object", "has no apiVersion and kind, so it is no Kubernetes object", Place(shown, line))
+            self._wrong("not-an-object", "has no apiVersion and kind, so it is no Kubernetes object", place)
 
     def _wrong(self, code: str, text: str, place: Place, hint: str = "") -> None:
         self.problems.append(Problem(code, text, place, hint))
-
-
-def _is_list(value: Mapping[str, Any]) -> bool:
-    kind = value.get("kind")
-    return isinstance(kind, str) and kind.endswith("List") and "items" in value
 
 
 def _items(value: Mapping[str, Any]) -> Iterator[Any]:

@@ -108,7 +108,8 @@ def _device(value: object, driver: str, pool: str, spec: Mapping[str, Any]) -> P
         id=DeviceId(driver, pool, str(raw.get("name") or "")),
         node=node if isinstance(node, str) else None,
         attributes={
-            _own(name, driver): next(iter(_mapping(item).values()), None) for name, item in _mapping(body.get("attributes")).items()
+            _own(name, driver): next(iter(_mapping(item).values()), None)
+            for name, item in _mapping(body.get("attributes")).items()
         },
         capacity={_own(name, driver): _amount(item) for name, item in _mapping(body.get("capacity")).items()},
         partition=bool(body.get("consumesCounters")),

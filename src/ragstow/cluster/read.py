@@ -7,13 +7,18 @@ out; only when nothing is usable is it an error. No API server, no GPU knowledge
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import IO
 
 from ragstow.cluster.build import build
 from ragstow.cluster.containers import Entry, open_path
 from ragstow.cluster.documents import Contents
+from ragstow.cluster.objects import KubeObject
 from ragstow.cluster.snapshot import Problem, Snapshot, Source
 from ragstow.errors import InputError, Place
+
+Objects = Mapping[tuple[str, str], Mapping[tuple[str, str], KubeObject]]
 
 _HOW = "kubectl get nodes,pods,configmaps,daemonsets -A -o json > cluster.json"
 _SUFFIXES = (".json", ".yaml", ".yml", ".jsonl", ".ndjson")
@@ -59,7 +64,12 @@ def read(path: str, *, stdin: IO[bytes] | None = None) -> Snapshot:
     )
     if not any(snapshot.objects.values()):
         raise _nothing(path, snapshot.problems, contents.passed_over)
-    return snapshot
+    return replace(snapshot, objects=_sorted(snapshot.objects))
+
+
+def _sorted(objects: Objects) -> Objects:
+    """By kind, namespace and name: the order of files and lists is chance, and kubectl sorts the same way."""
+    return {kind: dict(sorted(table.items())) for kind, table in sorted(objects.items())}
 
 
 def _parsed(entry: Entry) -> bool:
@@ -80,7 +90,11 @@ def _refuse_several(contents: Contents, path: str) -> None:
     found: dict[str, list[str]] = defaultdict(list)
     for item in contents.objects:
         value = item.value
-        if value.get("kind") == "Namespace" and isinstance(meta := value.get("metadata"), dict) and meta.get("name") == "kube-system":
+        if (
+            value.get("kind") == "Namespace"
+            and isinstance(meta := value.get("metadata"), dict)
+            and meta.get("name") == "kube-system"
+        ):
             uid = str(meta.get("uid") or "")
             if uid and item.file is not None:
                 found[uid].append(item.file)

@@ -48,7 +48,9 @@ def detect(snapshot: Snapshot, *, newest_recorded: str, asked: str | None = None
     if asked is not None:
         version = parse(asked)
         if version is None:
-            raise UsageError("release-invalid", f"--release {asked}: not a Kubernetes release", hint="X.Y or X.Y.Z, such as 1.37")
+            raise UsageError(
+                "release-invalid", f"--release {asked}: not a Kubernetes release", hint="X.Y or X.Y.Z, such as 1.37"
+            )
         return Release(version, "--release")
     if snapshot.version is not None and (version := parse(snapshot.version)) is not None:
         return Release(version, "the API server" if snapshot.source.kind == "live" else "kubectl version in the saved cluster")

@@ -34,7 +34,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All objects of a cluster, by kind, in the order they were read.
+    """All objects of a cluster, by kind, in the order `build` was given them (`read` sorts them by kind, namespace and name).
 
     `objects` maps (api group, kind) to objects by (namespace, name). `version` is the API server's gitVersion where known.
     `attachments` are the texts under `logs/` and `files/` of a saved folder, by relative path. `applied` are manifests whose

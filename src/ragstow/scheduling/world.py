@@ -1,0 +1,117 @@
+"""The cluster as the scheduler's cache holds it: node infos in the scheduler's order, pods on them, and the other objects.
+
+A `World` is the working copy of one simulation: it is made from a frozen `Snapshot` and changes as pods are placed and removed.
+It decides nothing. Source of the node order: pkg/scheduler/backend/cache/node_tree.go; finished pods are not seen at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from ragstow.cluster.objects import KubeObject, Node, Pod
+from ragstow.cluster.snapshot import Snapshot
+from ragstow.scheduling.images import ImageTable
+from ragstow.scheduling.nodeinfo import NodeInfo
+from ragstow.scheduling.podinfo import PodInfo
+from ragstow.scheduling.release import Release
+
+_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+
+
+class World:
+    """See the module.
+
+    Args:
+        snapshot: the cluster; its pods with a node (and not finished) run there, others are not part of the world.
+        release: decides how pods are summed.
+    """
+
+    def __init__(self, snapshot: Snapshot, release: Release) -> None:
+        self.snapshot = snapshot
+        self.release = release
+        self.nodes: list[NodeInfo] = [NodeInfo(node, index) for index, node in enumerate(tree_order(snapshot.nodes))]
+        self._by_name = {info.name: info for info in self.nodes}
+        self._where: dict[str, tuple[PodInfo, NodeInfo]] = {}
+        for pod in snapshot.pods:
+            if pod.node is not None and not pod.finished and pod.node in self._by_name:
+                self.add(PodInfo(pod, release), pod.node)
+
+    def node(self, name: str) -> NodeInfo | None:
+        """A node by name."""
+        return self._by_name.get(name)
+
+    def add(self, pod: PodInfo, node: str) -> None:
+        """Put a pod on a node; a pod of the same key must not be anywhere."""
+        if pod.key in self._where:
+            raise ValueError(f"{pod.key} is on a node already")
+        info = self._by_name[node]
+        info.add(pod)
+        self._where[pod.key] = (pod, info)
+
+    def remove(self, key: str) -> tuple[PodInfo, NodeInfo]:
+        """Take a pod off its node; KeyError if it is on none."""
+        pod, info = self._where.pop(key)
+        info.remove(pod)
+        return pod, info
+
+    def located(self, key: str) -> tuple[PodInfo, NodeInfo] | None:
+        """A placed pod and its node."""
+        return self._where.get(key)
+
+    @property
+    def placed(self) -> Iterable[tuple[PodInfo, NodeInfo]]:
+        """All pods on nodes, in the order they came."""
+        return self._where.values()
+
+    def pod_info(self, pod: Pod) -> PodInfo:
+        """The scheduler's view of a pod that is not placed yet."""
+        return PodInfo(pod, self.release)
+
+    def objects(self, kind: str, group: str = "") -> tuple[KubeObject, ...]:
+        """All objects of a kind, as in the snapshot."""
+        return self.snapshot.of(kind, group)
+
+    def get(self, kind: str, name: str, namespace: str = "", group: str = "") -> KubeObject | None:
+        """One object, as in the snapshot."""
+        return self.snapshot.get(kind, name, namespace, group)
+
+    @cached_property
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        """Namespace -> labels, for those that exist as objects."""
+        return {item.name: item.labels for item in self.objects("Namespace")}
+
+    def services(self, namespace: str) -> tuple[Mapping[str, str], ...]:
+        """The selectors of a namespace's Services that have one."""
+        return self._services.get(namespace, ())
+
+    @cached_property
+    def _services(self) -> Mapping[str, tuple[Mapping[str, str], ...]]:
+        found: dict[str, tuple[Mapping[str, str], ...]] = {}
+        for service in self.objects("Service"):
+            selector = (service.raw.get("spec") or {}).get("selector")
+            if selector is not None:
+                found[service.namespace] = (*found.get(service.namespace, ()), selector)
+        return found
+
+    @cached_property
+    def images(self) -> ImageTable:
+        """Which images lie on which nodes."""
+        return ImageTable(self.snapshot.nodes)
+
+
+def zone_key(node: Node) -> str:
+    """Region and zone as one key, "" where the node says neither (utilnode.GetZoneKey)."""
+    zone = next((node.labels[label] for label in _ZONE_LABELS if label in node.labels), "")
+    region = next((node.labels[label] for label in _REGION_LABELS if label in node.labels), "")
+    return f"{region}:\0:{zone}" if zone or region else ""
+
+
+def tree_order(nodes: Iterable[Node]) -> list[Node]:
+    """Nodes round robin over zones, zones in order of first appearance, in a zone as listed."""
+    zones: dict[str, list[Node]] = {}
+    for node in nodes:
+        zones.setdefault(zone_key(node), []).append(node)
+    deepest = max((len(members) for members in zones.values()), default=0)
+    return [members[depth] for depth in range(deepest) for members in zones.values() if depth < len(members)]

@@ -232,6 +232,30 @@ def _refuse_bomb(root: Any, file: str | None) -> None:
         raise InputError("yaml-alias", "aliases multiply to more than a Kubernetes object can be", place=Place(file))
 
 
+def first(text: str, *, file: str | None = None) -> Document | None:
+    """The first document of a YAML text, null documents included, as programs read it that decode one document only.
+
+    What follows that document is not looked at, be it broken. None where there is no document at all.
+
+    Raises:
+        InputError: the first document is not YAML.
+    """
+    text = text.removeprefix("\ufeff")
+    loader: Any = _Loader(text)
+    try:
+        if not loader.check_node():
+            return None
+        node = loader.get_node()
+        loader.warnings = []
+        return Document(loader.construct_document(node), node.start_mark.line + 1, tuple(loader.warnings))
+    except yaml.YAMLError as error:
+        raise _refuse(error, text, file) from None
+    except RecursionError:
+        raise InputError("yaml-too-deep", "nested too deeply to be a Kubernetes object", place=Place(file)) from None
+    finally:
+        loader.dispose()
+
+
 class _Loader(_Base):  # type: ignore[misc]  # the C loader is untyped
     """CSafeLoader with kubectl's implicit types."""
 

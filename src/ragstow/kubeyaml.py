@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,7 +145,9 @@ def _yaml(text: str, first_line: int, file: str | None, lines: bool) -> Iterator
         yield _read_list(pieces, text, first_line, file)
 
 
-def _documents(text: str, first_line: int, file: str | None, lines: bool = False) -> Iterator[Document]:
+def _documents(
+    text: str, first_line: int, file: str | None, lines: bool = False, nulls: bool = False
+) -> Generator[Document, None, None]:
     loader: Any = _Loader(text)
     loader.first_line = first_line
     aliases = _ALIAS.search(text) is not None
@@ -156,7 +158,7 @@ def _documents(text: str, first_line: int, file: str | None, lines: bool = False
                 _refuse_bomb(node, file)
             loader.warnings = []
             value = loader.construct_document(node)
-            if value is None:
+            if value is None and not nulls:
                 continue
             where: dict[tuple[str | int, ...], int] = {}
             if lines:
@@ -240,20 +242,13 @@ def first(text: str, *, file: str | None = None) -> Document | None:
     Raises:
         InputError: the first document is not YAML.
     """
-    text = text.removeprefix("\ufeff")
-    loader: Any = _Loader(text)
+    documents = _documents(text.removeprefix("\ufeff"), 1, file, nulls=True)
     try:
-        if not loader.check_node():
-            return None
-        node = loader.get_node()
-        loader.warnings = []
-        return Document(loader.construct_document(node), node.start_mark.line + 1, tuple(loader.warnings))
-    except yaml.YAMLError as error:
-        raise _refuse(error, text, file) from None
+        return next(documents, None)
     except RecursionError:
         raise InputError("yaml-too-deep", "nested too deeply to be a Kubernetes object", place=Place(file)) from None
     finally:
-        loader.dispose()
+        documents.close()
 
 
 class _Loader(_Base):  # type: ignore[misc]  # the C loader is untyped

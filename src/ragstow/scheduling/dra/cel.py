@@ -10,7 +10,6 @@ that the device lacks is an empty map.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -204,5 +203,3 @@ def _error_text(text: str) -> str:
         if pattern.match(text):
             return pattern.sub(wording, text)
     return text
-
-

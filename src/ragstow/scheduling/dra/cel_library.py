@@ -1,14 +1,15 @@
 """The CEL functions of Kubernetes that device selectors may use, for cel-expr-python.
 
 Quantities and semantic versions travel through CEL as marked texts, because the Python binding has no opaque values: a text of
-a slice never starts with the mark (attribute values are printable). Functions and their meaning: k8s.io/apiserver/pkg/cel/library
-(quantity, semver, regex, lists, sets). Not here: url, ip, cidr, format; a selector that calls them is "not evaluated".
+a slice never starts with the mark (attribute values are printable). Functions and their meaning: quantity, semver, regex, lists
+and sets of k8s.io/apiserver/pkg/cel/library. Not here: url, ip, cidr, format; a selector that calls them is "not evaluated".
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ragstow import quantity
@@ -57,8 +58,18 @@ def functions(cel: Any) -> Sequence[Any]:
         declare("compareTo", (whole, [text, text], _compare), member=True),
         declare("isGreaterThan", (truth, [text, text], lambda a, b: _compare(a, b) > 0), member=True),
         declare("isLessThan", (truth, [text, text], lambda a, b: _compare(a, b) < 0), member=True),
-        declare("add", (text, [text, text], _add), (text, [text, whole], lambda a, b: mark_quantity(_nano(a) + b * NANO)), member=True),
-        declare("sub", (text, [text, text], _sub), (text, [text, whole], lambda a, b: mark_quantity(_nano(a) - b * NANO)), member=True),
+        declare(
+            "add",
+            (text, [text, text], _add),
+            (text, [text, whole], lambda a, b: mark_quantity(_nano(a) + b * NANO)),
+            member=True,
+        ),
+        declare(
+            "sub",
+            (text, [text, text], _sub),
+            (text, [text, whole], lambda a, b: mark_quantity(_nano(a) - b * NANO)),
+            member=True,
+        ),
         declare("sign", (whole, [text], lambda a: (_nano(a) > 0) - (_nano(a) < 0)), member=True),
         declare("isInteger", (truth, [text], lambda a: _nano(a) % NANO == 0), member=True),
         declare("asInteger", (whole, [text], _as_integer), member=True),
@@ -68,7 +79,7 @@ def functions(cel: Any) -> Sequence[Any]:
         declare("patch", (whole, [text], lambda a: semver.parse(_version(a))[2]), member=True),
         declare("find", (text, [text, text], _find), member=True),
         declare("findAll", (items, [text, text], _find_all), (items, [text, text, whole], _find_some), member=True),
-        declare("isSorted", (truth, [items], lambda a: all(x <= y for x, y in zip(a, a[1:], strict=False))), member=True),
+        declare("isSorted", (truth, [items], lambda a: all(x <= y for x, y in pairwise(a))), member=True),
         declare("sum", (anything, [items], sum), member=True),
         declare("min", (anything, [items], _smallest), member=True),
         declare("max", (anything, [items], _largest), member=True),

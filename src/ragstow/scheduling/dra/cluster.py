@@ -13,9 +13,9 @@ from ragstow.cluster.objects import KubeObject
 from ragstow.scheduling.dra import parse, strategy, taints
 from ragstow.scheduling.dra.cel import Selectors
 from ragstow.scheduling.dra.counters import AvailableCounters
-from ragstow.scheduling.dra.model import Allocation, Claim, DeviceClass
+from ragstow.scheduling.dra.model import Allocation, Claim, DeviceClass, Slice
 from ragstow.scheduling.dra.pools import PoolIndex
-from ragstow.scheduling.dra.rules import DraRules
+from ragstow.scheduling.dra.rules import DraRules, rules_for
 from ragstow.scheduling.dra.search import Inputs
 from ragstow.scheduling.dra.state import AllocatedDevices
 from ragstow.scheduling.world import World
@@ -27,10 +27,10 @@ MAX_USERS = 256
 
 
 class DraCluster:
-    """See the module."""
+    """See the module; use `world.view(DraCluster)`, so that all profiles see the same."""
 
-    def __init__(self, world: World, rules: DraRules) -> None:
-        self.rules = rules
+    def __init__(self, world: World) -> None:
+        self.rules = rules = rules_for(world.release)
         self.selectors = Selectors()
         self.classes: dict[str, DeviceClass] = {
             item.name: strategy.admit_class(parse.device_class(item), rules) for item in world.objects("DeviceClass", GROUP)
@@ -103,7 +103,7 @@ class DraCluster:
             self.allocated.add(claim.allocation)
 
 
-def _slices(world: World, rules: DraRules) -> list[parse.Slice]:
+def _slices(world: World, rules: DraRules) -> list[Slice]:
     taint_rules = [taints.taint_rule(item) for item in world.objects("DeviceTaintRule", GROUP)] if rules.taint_rules else []
     admitted = (strategy.admit_slice(parse.resource_slice(item), rules) for item in world.objects("ResourceSlice", GROUP))
     return [taints.with_rules(item, taint_rules) for item in admitted if item is not None]

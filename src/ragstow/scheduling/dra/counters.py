@@ -1,7 +1,7 @@
 """Shared counters (KEP-4815): what a pool has left, and what a search consumes.
 
-Kept as in k8s.io/dynamic-resource-allocation/structured: counters are kept by the name of the pool alone, all counter sets of the
-pool must stay within their values, and what a device consumed is given back only when a search takes that device back.
+Kept as in k8s.io/dynamic-resource-allocation/structured: counters are kept by the name of the pool alone, all counter sets of
+the pool must stay within their values, and what a device consumed is given back only when a search takes that device back.
 Amounts are in nano units.
 """
 

@@ -50,7 +50,9 @@ def wanted(amounts: Mapping[str, int], cluster: DraCluster) -> Mapping[str, int]
 
 def template(pod: Pod) -> Claim:
     """The claim for a pod's extended resources before a node is known: without requests."""
-    return Claim(pod.namespace, CLAIM_NAME, f"extended:{pod.uid or pod.key}", (), owner_uid=pod.uid, extended_for=pod.uid or pod.key)
+    return Claim(
+        pod.namespace, CLAIM_NAME, f"extended:{pod.uid or pod.key}", (), owner_uid=pod.uid, extended_for=pod.uid or pod.key
+    )
 
 
 def served_by_claim(resources: Mapping[str, int], node: NodeInfo, cluster: DraCluster) -> list[str] | None:
@@ -68,9 +70,7 @@ def node_claim(base: Claim, pod: Pod, resources: Iterable[str], cluster: DraClus
     """The claim with the requests that serve `resources` (sorted names, all backed by a class)."""
     containers = (*pod.init_containers, *pod.containers)
     first_main = len(pod.init_containers)
-    short = [
-        index for index, item in enumerate(containers) if index < first_main and item.restart_policy != "Always"
-    ]
+    short = [index for index, item in enumerate(containers) if index < first_main and item.restart_policy != "Always"]
     requests: list[DeviceRequest] = []
     mappings: list[Mapped] = []
     for resource in resources:

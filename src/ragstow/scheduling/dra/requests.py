@@ -102,7 +102,8 @@ class Preparation:
                 devices += found
             if devices > MAX_DEVICES_PER_CLAIM:
                 raise AllocationError(
-                    f"claim {claim.key}: number of requested devices {devices} exceeds the claim limit of {MAX_DEVICES_PER_CLAIM}"
+                    f"claim {claim.key}: number of requested devices {devices} exceeds the claim limit of "
+                    f"{MAX_DEVICES_PER_CLAIM}"
                 )
             made.constraints.append(self._trackers(claim))
         return made
@@ -112,7 +113,9 @@ class Preparation:
             self._refuse_capacity(claim, request)
         if not request.alternatives:
             if request.exactly is None:
-                raise AllocationError(f"claim {claim.key}, request {request.name}: missing device class name (unsupported request type?)")
+                raise AllocationError(
+                    f"claim {claim.key}, request {request.name}: missing device class name (unsupported request type?)"
+                )
             key = (*at, 0)
             made.data[key] = self._validate(claim, request.exactly, "", key)
             return made.data[key].count

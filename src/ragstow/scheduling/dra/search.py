@@ -217,8 +217,8 @@ class Search:
                 continue
             if must:
                 raise AllocationError(
-                    f"claim {self._claims[claim].key}, request {data.request.name}: cannot add device {device.id} because a claim "
-                    "constraint would not be satisfied"
+                    f"claim {self._claims[claim].key}, request {data.request.name}: cannot add device {device.id} because "
+                    "a claim constraint would not be satisfied"
                 )
             for added in trackers[:index]:
                 added.remove(request, alternative)
@@ -237,7 +237,7 @@ class Search:
             if device.consumes:
                 self._counters.give_back(pool, device)
         elif taken.consumed is not None:
-            planned = self._planned[device.id]
+            planned: Counter[str] = self._planned[device.id]
             for name, amount in taken.consumed.items():
                 planned[name] -= amount.nano
             if not any(planned.values()):
@@ -249,7 +249,7 @@ class Search:
     def _fits(self, data: RequestData, device: Device) -> bool:
         if not self._rules.consumable:
             return True
-        planned = self._planned.get(device.id, {})
+        planned: Mapping[str, int] = self._planned.get(device.id, {})
         return capacity.fits(device, data.request.capacity, self._in.allocated.capacity(device.id), planned)
 
     def _selectable(self, key: Key, data: RequestData, candidate: Candidate) -> bool:
@@ -291,9 +291,9 @@ def _candidates(pools: Sequence[Pool], rules: DraRules) -> tuple[Candidate, ...]
 def _runtime_error(owner: str, index: int, device: Device, text: str, rules: DraRules) -> str:
     if not rules.device_in_error:
         return f"{owner}: selector #{index}: CEL runtime error: {text}"
-    hint = ""
-    if "no such key:" in text:
-        hint = (
-            ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
-        )
+    hint = (
+        ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
+        if "no such key:" in text
+        else ""
+    )
     return f"{owner}: selector #{index} on device {device.id}: CEL runtime error: {text}{hint}"

@@ -1,7 +1,7 @@
 """DynamicResources: claims are allocated, or were allocated on nodes that reach their devices (plugins/dynamicresources).
 
-The work is done in `dra`; this module is the order of calls, the statuses and what a pod's cycle hands on. A selector that cannot
-be evaluated here, and a search that takes too long, end the pod's cycle with an Error that says so.
+The work is done in `dra`; this module is the order of calls, the statuses and what a pod's cycle hands on. A selector that
+cannot be evaluated here, and a search that takes too long, end the pod's cycle with an Error that says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from ragstow.scheduling.dra.cel import NotEvaluated
 from ragstow.scheduling.dra.cluster import DraCluster
 from ragstow.scheduling.dra.model import Allocation, Claim, DeviceResult
 from ragstow.scheduling.dra.requests import AllocationError, NodeFailure
-from ragstow.scheduling.dra.rules import rules_for
 from ragstow.scheduling.dra.search import Inputs, Search, SearchTooLong
 from ragstow.scheduling.framework import (
     SKIP,
@@ -30,6 +29,7 @@ from ragstow.scheduling.framework import (
     PostFilterResult,
     PreEnqueuePlugin,
     PreFilterPlugin,
+    PreScorePlugin,
     ReservePlugin,
     ScorePlugin,
     StateKey,
@@ -78,14 +78,16 @@ class _Cycle:
 _KEY: StateKey[_Cycle] = StateKey("DynamicResources")
 
 
-class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, ScorePlugin, ReservePlugin):
+class DynamicResources(
+    PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin
+):
     """See the module."""
 
     name = "DynamicResources"
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._cluster = DraCluster(handle.world, rules_for(handle.release))
+        self._cluster = handle.world.view(DraCluster)
         self._rules = self._cluster.rules
         if self._rules.extended:
             handle.extended = self
@@ -166,7 +168,9 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
         """Takes the devices of an unused claim away when the claim kept the pod from a node."""
         cycle = state.find(_KEY)
         if cycle is None:
-            return None, unschedulable("no new claims to deallocate") if NO_CLAIMS_TEXT.at(self.handle.release) else unschedulable()
+            return None, unschedulable("no new claims to deallocate") if NO_CLAIMS_TEXT.at(
+                self.handle.release
+            ) else unschedulable()
         for index in sorted(cycle.unavailable):
             claim = cycle.claims[index]
             users = claim.reserved_for
@@ -174,6 +178,10 @@ class DynamicResources(PreEnqueuePlugin, PreFilterPlugin, FilterPlugin, PostFilt
                 self._cluster.deallocate(claim)
                 return None, unschedulable("deallocation of ResourceClaim completed")
         return None, unschedulable("still not schedulable")
+
+    def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+        """Skip in releases that do not score claims."""
+        return SKIP if self._rules.scorer == "none" else None
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int | Status:
         """Prefers nodes where the better alternatives of prioritised lists could be taken."""

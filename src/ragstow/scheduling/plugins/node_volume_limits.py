@@ -1,7 +1,7 @@
 """NodeVolumeLimits: how many volumes of a CSI driver a node can attach (plugins/nodevolumelimits/csi.go).
 
-A volume that several pods of the node use counts once; a claim without a volume counts under its class's provisioner. Volumes of
-in-tree plugins that were migrated to CSI are not counted.
+A volume that several pods of the node use counts once; a claim without a volume counts under its class's provisioner. Volumes
+of in-tree plugins that were migrated to CSI are not counted.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return tuple(
             Reason(
                 "volume-limit",
-                f"{node.name}: {driver} can attach {limit} volumes there, {attached[driver]} are, {pod.key} needs {added[driver]} more",
+                f"{node.name}: {driver} can attach {limit} volumes, {attached[driver]} are attached, "
+                f"{pod.key} needs {added[driver]} more",
             )
             for driver, limit in sorted(csi_node.limits.items())
             if limit is not None and added[driver] and attached[driver] + added[driver] > limit

@@ -93,7 +93,9 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         cycle = state.read(_KEY)
         if DISK_CONFLICT in status.texts:
             holder = _holder(cycle.disks, node)
-            return (Reason("disk-in-use", f"{node.name}: {holder.key if holder else 'another pod'} mounts a disk of {pod.key}"),)
+            return (
+                Reason("disk-in-use", f"{node.name}: {holder.key if holder else 'another pod'} mounts a disk of {pod.key}"),
+            )
         users = sorted(self._used(pod, set(cycle.once)).items())
         text = "; ".join(f"claim {name} is used by {user} and is ReadWriteOncePod" for name, user in users)
         return (Reason("claim-in-use", f"{node.name}: {text}"),)

@@ -39,7 +39,7 @@ class _Topology:
     values: frozenset[str]
 
 
-_KEY: StateKey[tuple[_Topology, ...]] = StateKey("VolumeZone")
+_KEY: StateKey[Sequence[_Topology]] = StateKey("VolumeZone")
 
 
 class VolumeZone(PreFilterPlugin, FilterPlugin):
@@ -85,7 +85,10 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
             return super().explain(state, pod, node, status)
         here = node.labels.get(_OLD.get(wrong.key, wrong.key), "not set")
         return (
-            Reason("volume-zone", f"{node.name}: {wrong.key} is {here}, volume {wrong.volume} is in {', '.join(sorted(wrong.values))}"),
+            Reason(
+                "volume-zone",
+                f"{node.name}: {wrong.key} is {here}, volume {wrong.volume} is in {', '.join(sorted(wrong.values))}",
+            ),
         )
 
     def _unbound(self, claim: VolumeClaim) -> Status | None:

@@ -28,8 +28,8 @@ class VolumeCluster:
         }
         self._volumes: dict[str, Volume] = {item.name: model.volume(item) for item in world.objects("PersistentVolume")}
         self._by_class: dict[str, list[str]] = {}
-        for item in sorted(self._volumes.values(), key=lambda entry: entry.name):
-            self._by_class.setdefault(item.class_name, []).append(item.name)
+        for name in sorted(self._volumes):
+            self._by_class.setdefault(self._volumes[name].class_name, []).append(name)
         self.classes: dict[str, StorageClass] = {
             item.name: model.storage_class(item) for item in world.objects("StorageClass", STORAGE)
         }
@@ -42,9 +42,9 @@ class VolumeCluster:
         self._attached: dict[str, list[tuple[str, str]]] = {}
         for item in world.objects("VolumeAttachment", STORAGE):
             spec = item.raw.get("spec") or {}
-            name = (spec.get("source") or {}).get("persistentVolumeName")
-            if name and spec.get("attacher"):
-                self._attached.setdefault(str(spec.get("nodeName") or ""), []).append((str(spec["attacher"]), str(name)))
+            source = (spec.get("source") or {}).get("persistentVolumeName")
+            if source and spec.get("attacher"):
+                self._attached.setdefault(str(spec.get("nodeName") or ""), []).append((str(spec["attacher"]), str(source)))
 
     def claim(self, namespace: str, name: str) -> VolumeClaim | None:
         """A claim as it is now."""

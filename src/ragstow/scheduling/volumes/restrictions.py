@@ -1,7 +1,7 @@
 """Disks written into pods that cannot be mounted twice.
 
-The same GCE persistent disk, RBD image or iSCSI target may be used by several pods of a node only if all mount it read-only, the
-same AWS disk never. Source: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go.
+The same GCE persistent disk, RBD image or iSCSI target may be used by several pods of a node only if all mount it read-only,
+the same AWS disk never. Source: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The score of a node by how full its storage would be (KEP-4049, StorageCapacityScoring).
 
-For each storage class the requests over the capacity: of the volumes that would be bound, or, where none would, of what would be
-provisioned from a published capacity. The utilisation goes through a shape (by default emptier is better), the mean over the
+For each storage class the requests over the capacity: of the volumes that would be bound, or, where none would, of what would
+be provisioned from a published capacity. The utilisation goes through a shape (by default emptier is better), the mean over the
 classes is the score. Source: pkg/scheduler/framework/plugins/volumebinding (volume_binding.go, scorer.go).
 """
 

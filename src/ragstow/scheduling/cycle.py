@@ -107,12 +107,10 @@ class Cycle:
         absent = _UNSEEN
         if pre.names is not None:
             absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(limiting))}]").by(OUTSIDE)
-        if first is not None and self.sampling == "adaptive":
-            found = Found([first])
-        else:
-            found = self.find(state, pod, allowed)
+        alone = first is not None and self.sampling == "adaptive"
+        found = Found([first]) if first is not None and alone else self.find(state, pod, allowed)
         statuses = {**said, **found.statuses}
-        if self.sampling == "adaptive" and first is None:
+        if self.sampling == "adaptive" and not alone:
             self.next_start = (self.next_start + len(found.nodes) + len(statuses)) % len(nodes)
         made.feasible_seen = len(found.nodes)
         made.statuses, made.absent = statuses, absent

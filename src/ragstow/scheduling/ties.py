@@ -1,4 +1,4 @@
-"""How equal nodes are told apart: kube-scheduler draws one at random, we take the lowest name or a draw that can be repeated."""
+"""How equal nodes are told apart: kube-scheduler draws one at random, we take the lowest name or a repeatable draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pods are expected on which node: nominations by preemption, or written in a pod's status (backend/queue/nominator.go)."""
+"""Which pods are expected on which node: nominated by preemption, or in a pod's status (backend/queue/nominator.go)."""
 
 from __future__ import annotations
 

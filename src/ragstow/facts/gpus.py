@@ -26,8 +26,7 @@ _BYTES_FROM = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One row: a card, a vGPU profile, a slice that single-strategy nodes show as a product, or a display adapter that the
-    device plugin passes over.
+    """One row: a card, a vGPU profile or a slice that single-strategy nodes show as a product.
 
     `product` is the value of nvidia.com/gpu.product without suffixes. `memory_mib` is what nvidia-smi and the label say (None:
     never seen), `nominal_mib` the size it is sold with, `cuda_visible_gib` what CUDA reports where that was measured,
@@ -36,7 +35,7 @@ class Gpu:
     """
 
     product: Text
-    kind: Literal["card", "vgpu", "slice", "display"]
+    kind: Literal["card", "vgpu", "slice"]
     name: Text
     architecture: Text
     family: Text

@@ -14,7 +14,7 @@ import msgspec
 
 from ragstow.facts.drivers import version as version_of
 from ragstow.facts.gpus import ComputeCapability
-from ragstow.facts.table import Count, Date, Mib, Table, Text, Version
+from ragstow.facts.table import Count, Date, Mib, Table, Text
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
@@ -72,7 +72,6 @@ class Serving:
     checked: Date
     images: tuple[ImageChoice, ...] = ()
     cpu_image: str | None = None
-    default_version: Version | None = None
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     flags: EngineFlags = EngineFlags()
@@ -95,11 +94,10 @@ class Serving:
         """The image of this version for a card; None where no version is known.
 
         Args:
-            version: the engine's version; None takes `default_version`.
+            version: the engine's version.
             compute_capability: of the card ("8.9"); None means no GPU, "" an unknown card.
         """
-        wanted = version or self.default_version
-        if wanted is None:
+        if version is None:
             return None
         image = self.image
         if compute_capability is None:
@@ -109,7 +107,7 @@ class Serving:
             image = next(
                 (row.image for row in self.images if version_of(row.cc_from) <= cc <= version_of(row.cc_to)), self.image
             )
-        return image.replace("{version}", wanted)
+        return image.replace("{version}", version)
 
 
 TABLE = Table("serving.yaml", Serving, ("engine",))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragstow.errors import FactsError, InputError, Place
-from ragstow.facts import clouds, drivers, engines, gpus, mig, models, quantization, serving, vllm
+from ragstow.facts import charts, clouds, drivers, engines, gpus, mig, models, quantization, serving, vllm
 from ragstow.facts.stack import PROGRAMS, SIGNATURES, Signatures, Stack
 from ragstow.facts.table import Sourced, Table, read
 
@@ -55,6 +55,7 @@ class Facts:
         clouds.CLOUDS,
         clouds.CLOUD_GPUS,
         serving.TABLE,
+        charts.TABLE,
         PROGRAMS,
         SIGNATURES,
         models.TABLE,
@@ -115,6 +116,11 @@ class Facts:
     def serving(self) -> serving.Servings:
         """How engines run in a pod."""
         return serving.Servings(self._rows(serving.TABLE))
+
+    @cached_property
+    def charts(self) -> charts.Charts:
+        """The vendor's programs that manifests refer to."""
+        return charts.Charts(self._rows(charts.TABLE))
 
     @cached_property
     def models(self) -> models.Models:

@@ -59,8 +59,7 @@ class ComponentPlan:
 
     The pods are rendered with exactly these constraints and no others, so what was simulated is what is applied: `not_beside`
     names components no pod of which may be on the same node (its own name: its replicas are on different nodes), `beside`
-    those that must be there, `spread_nodes` that not all replicas may be on one node (a topology spread by host name with
-    maxSkew = replicas - 1, minDomains 2, DoNotSchedule: with a smaller skew a full node would block the others).
+    those that must be there, `spread_nodes` spreads the replicas evenly over nodes as a hard constraint.
     """
 
     name: str
@@ -114,6 +113,8 @@ class NodeLayout:
     mig: Mapping[int, Mapping[str, int]] | None = None
     mig_layout: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    labels_before: Mapping[str, str] = field(default_factory=dict)
+    """The values that those labels have now, for undoing; a label that is absent here is not set."""
     labels_after: Mapping[str, str] = field(default_factory=dict)
     resources_after: Mapping[str, int] = field(default_factory=dict)
 

@@ -1,1 +1,10 @@
-"""Manifests and node configuration from (spec, plan): pure functions, typed builders, no templates."""
+"""Manifests from (service, plan): pure functions built from small typed builders, no templates, no cluster, no clock.
+
+The plan decided everything; this room writes it down as Kubernetes objects, node configuration and steps for a person. It
+reads facts about how engines run (facts.serving) and never sizes, places or chooses.
+"""
+
+from ragstow.render.layout import render
+from ragstow.render.model import RenderedFile, Rendering
+
+__all__ = ["RenderedFile", "Rendering", "render"]

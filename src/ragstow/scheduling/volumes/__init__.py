@@ -1,1 +1,0 @@
-"""Persistent volumes as the scheduler sees them: claims, volumes, classes, limits, and how a claim gets its volume."""

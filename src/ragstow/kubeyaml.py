@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -145,7 +145,9 @@ def _yaml(text: str, first_line: int, file: str | None, lines: bool) -> Iterator
         yield _read_list(pieces, text, first_line, file)
 
 
-def _documents(text: str, first_line: int, file: str | None, lines: bool = False) -> Iterator[Document]:
+def _documents(
+    text: str, first_line: int, file: str | None, lines: bool = False, nulls: bool = False
+) -> Generator[Document, None, None]:
     loader: Any = _Loader(text)
     loader.first_line = first_line
     aliases = _ALIAS.search(text) is not None
@@ -156,7 +158,7 @@ def _documents(text: str, first_line: int, file: str | None, lines: bool = False
                 _refuse_bomb(node, file)
             loader.warnings = []
             value = loader.construct_document(node)
-            if value is None:
+            if value is None and not nulls:
                 continue
             where: dict[tuple[str | int, ...], int] = {}
             if lines:
@@ -230,6 +232,23 @@ def _refuse_bomb(root: Any, file: str | None) -> None:
 
     if size(root) > _MAX_NODES:
         raise InputError("yaml-alias", "aliases multiply to more than a Kubernetes object can be", place=Place(file))
+
+
+def first(text: str, *, file: str | None = None) -> Document | None:
+    """The first document of a YAML text, null documents included, as programs read it that decode one document only.
+
+    What follows that document is not looked at, be it broken. None where there is no document at all.
+
+    Raises:
+        InputError: the first document is not YAML.
+    """
+    documents = _documents(text.removeprefix("\ufeff"), 1, file, nulls=True)
+    try:
+        return next(documents, None)
+    except RecursionError:
+        raise InputError("yaml-too-deep", "nested too deeply to be a Kubernetes object", place=Place(file)) from None
+    finally:
+        documents.close()
 
 
 def is_text(scalar: str) -> bool:

@@ -26,7 +26,8 @@ _BYTES_FROM = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One row: a card, a vGPU profile or a slice that single-strategy nodes show as a product.
+    """One row: a card, a vGPU profile, a slice that single-strategy nodes show as a product, or a display adapter that the
+    device plugin passes over.
 
     `product` is the value of nvidia.com/gpu.product without suffixes. `memory_mib` is what nvidia-smi and the label say (None:
     never seen), `nominal_mib` the size it is sold with, `cuda_visible_gib` what CUDA reports where that was measured,
@@ -35,7 +36,7 @@ class Gpu:
     """
 
     product: Text
-    kind: Literal["card", "vgpu", "slice"]
+    kind: Literal["card", "vgpu", "slice", "display"]
     name: Text
     architecture: Text
     family: Text

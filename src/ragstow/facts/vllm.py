@@ -51,6 +51,7 @@ class VllmRange:
     sampler_bytes: Positive
     hidden_factor: Positive
     activation_mib: Positive
+    activation_band: tuple[float, float]
     expert_workspace: bool
     non_torch: tuple[ByCards, ...]
     context: tuple[ByCards, ...]

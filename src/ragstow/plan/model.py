@@ -59,7 +59,8 @@ class ComponentPlan:
 
     The pods are rendered with exactly these constraints and no others, so what was simulated is what is applied: `not_beside`
     names components no pod of which may be on the same node (its own name: its replicas are on different nodes), `beside`
-    those that must be there, `spread_nodes` spreads the replicas evenly over nodes as a hard constraint.
+    those that must be there, `spread_nodes` that not all replicas may be on one node (a topology spread by host name with
+    maxSkew = replicas - 1, minDomains 2, DoNotSchedule: with a smaller skew a full node would block the others).
     """
 
     name: str

@@ -152,13 +152,25 @@ DRA_TIMEOUT_ERROR = _flag(
     "plugins/dynamicresources",
     (1, 36, 0),
 )
+DRA_ALTERNATIVE_INDEX = _flag(
+    "dra-alternative-index",
+    "each alternative that asks for all devices is looked at under its own index; before, under that of its neighbour",
+    "dynamic-resource-allocation/structured",
+    (1, 36, 0),
+)
+DRA_CEL_ERROR_DEVICE = _flag(
+    "dra-cel-error-device",
+    "the text of a selector's run-time error names the device and gives a hint (read, not recorded)",
+    "dynamic-resource-allocation/structured, cel/errors.go",
+    (1, 37, 0),
+)
 
 TABLE: tuple[Behaviour[bool] | Behaviour[str], ...] = (
     NODE_NAME_FIRST, DYNAMIC_RESOURCES, DECLARED_FEATURES, FIT_UNRESOLVABLE, POD_LEVEL_RESOURCES, RESIZE_THREE_SUMS,
     POD_LEVEL_RESIZE, GATED_NOMINATIONS, CSI_DRIVER_CHECK, BALANCED_DELTA, CLAIM_SCORE, VOLUME_SCORE, IMAGE_VOLUMES,
     EXTENDED_CLAIMS, TAINT_TEXT_SHORT, RWOP_TEXT_LONG, PREEMPTION_TEXT, NO_CLAIMS_TEXT, BUDGETS_STOP, DRA_PARTITIONS,
     DEVICE_TAINT_RULES, DRA_POOLS_SORTED, DRA_POOLS_WHOLE, DRA_INVALID_POOL_SKIPPED, DRA_DISTINCT, DRA_LIMIT_TEXT_REQUEST,
-    DRA_TIMEOUT_ERROR,
+    DRA_TIMEOUT_ERROR, DRA_ALTERNATIVE_INDEX, DRA_CEL_ERROR_DEVICE,
 )  # fmt: skip
 """Every behaviour that depends on the release, in the order of this file."""
 

@@ -225,7 +225,7 @@ class FilterPlugin(Plugin):
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """What came of trying to make room: the node nominated ("" clears a nomination) and the pods to evict, best known order."""
+    """What came of trying to make room: the node nominated ("" clears a nomination), the pods to evict by name, equal nodes."""
 
     node: str = ""
     victims: tuple[PodInfo, ...] = ()

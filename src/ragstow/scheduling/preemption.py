@@ -73,7 +73,11 @@ class Preemption:
         chosen = tied[0]
         text = f"found a potential placement for pod on node {chosen.node}, preempting {len(chosen.victims)} victims"
         texts = (text,) if PREEMPTION_TEXT.at(self.handle.release) else ()
-        result = PostFilterResult(chosen.node, chosen.victims, tuple(candidate.node for candidate in tied))
+        result = PostFilterResult(
+            chosen.node,
+            tuple(sorted(chosen.victims, key=lambda victim: victim.key)),
+            tuple(candidate.node for candidate in tied),
+        )
         return result, Status(Code.SUCCESS, texts)
 
     def _not_eligible(self, pod: PodInfo, statuses: Mapping[str, Status], absent: Status) -> str | None:

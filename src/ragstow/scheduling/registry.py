@@ -23,6 +23,7 @@ from ragstow.scheduling.framework import (
 )
 from ragstow.scheduling.plugins.balanced_allocation import BalancedAllocation
 from ragstow.scheduling.plugins.default_preemption import DefaultPreemption
+from ragstow.scheduling.plugins.dynamic_resources import DynamicResources
 from ragstow.scheduling.plugins.image_locality import ImageLocality
 from ragstow.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from ragstow.scheduling.plugins.node_affinity import NodeAffinity
@@ -31,9 +32,13 @@ from ragstow.scheduling.plugins.node_name import NodeName
 from ragstow.scheduling.plugins.node_ports import NodePorts
 from ragstow.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from ragstow.scheduling.plugins.node_unschedulable import NodeUnschedulable
+from ragstow.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from ragstow.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from ragstow.scheduling.plugins.scheduling_gates import SchedulingGates
 from ragstow.scheduling.plugins.taint_toleration import TaintToleration
+from ragstow.scheduling.plugins.volume_binding import VolumeBinding
+from ragstow.scheduling.plugins.volume_restrictions import VolumeRestrictions
+from ragstow.scheduling.plugins.volume_zone import VolumeZone
 from ragstow.scheduling.release import Release
 
 POINTS: Mapping[str, type[Plugin]] = {
@@ -57,8 +62,13 @@ FACTORIES: dict[str, type[Plugin]] = {
         NodeAffinity,
         NodePorts,
         NodeResourcesFit,
+        VolumeRestrictions,
+        NodeVolumeLimits,
+        VolumeBinding,
+        VolumeZone,
         PodTopologySpread,
         InterPodAffinity,
+        DynamicResources,
         DefaultPreemption,
         BalancedAllocation,
         ImageLocality,

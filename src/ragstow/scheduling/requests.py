@@ -231,9 +231,8 @@ def _level_views(level: Nano, status: Mapping[str, Any], *, infeasible: bool, co
     """The pod-level requests of each of the three views."""
     allocated_raw = status.get("allocatedResources") if counts else None
     resources_raw = status.get("resources") if counts else None
-    fallback: Nano = {} if infeasible else level
-    allocated = _pod_level_only(allocated_raw) if allocated_raw is not None else (fallback if counts else level)
-    actuated = _pod_level_only(resources_raw.get("requests")) if resources_raw is not None else allocated
+    allocated = level if allocated_raw is None else _pod_level_only(allocated_raw)
+    actuated = allocated if resources_raw is None else _pod_level_only(resources_raw.get("requests"))
     return [allocated, actuated] if infeasible else [level, allocated, actuated]
 
 

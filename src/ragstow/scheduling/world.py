@@ -6,8 +6,9 @@ It decides nothing. Source of the node order: pkg/scheduler/backend/cache/node_t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from typing import Any, TypeVar, cast
 
 from ragstow.cluster.objects import KubeObject, Node, Pod
 from ragstow.cluster.snapshot import Snapshot
@@ -18,6 +19,8 @@ from ragstow.scheduling.release import Release
 
 _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+
+V = TypeVar("V")
 
 
 class World:
@@ -34,6 +37,7 @@ class World:
         self.nodes: list[NodeInfo] = [NodeInfo(node, index) for index, node in enumerate(tree_order(snapshot.nodes))]
         self._by_name = {info.name: info for info in self.nodes}
         self._where: dict[str, tuple[PodInfo, NodeInfo]] = {}
+        self._views: dict[Callable[[World], Any], Any] = {}
         for pod in snapshot.pods:
             if pod.node is not None and not pod.finished and pod.node in self._by_name:
                 self.add(PodInfo(pod, release), pod.node)
@@ -68,6 +72,12 @@ class World:
     def pod_info(self, pod: Pod) -> PodInfo:
         """The scheduler's view of a pod that is not placed yet."""
         return PodInfo(pod, self.release)
+
+    def view(self, kind: Callable[[World], V]) -> V:
+        """What `kind(world)` makes of the world, made once: plugins of all profiles share it and may change it."""
+        if kind not in self._views:
+            self._views[kind] = kind(self)
+        return cast(V, self._views[kind])
 
     def objects(self, kind: str, group: str = "") -> tuple[KubeObject, ...]:
         """All objects of a kind, as in the snapshot."""

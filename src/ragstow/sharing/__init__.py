@@ -1,1 +1,14 @@
-"""What a card can be cut into: plugin configuration, resources and labels that result, MIG geometry, what a mode gives."""
+"""What a card can be cut into: plugin configuration, resources and labels that result, MIG geometry, what a mode gives.
+
+    gojson, goduration      how Go programs read JSON values and durations
+    pluginconfig            a device-plugin configuration as a value
+    configfile, commandline a file's text, flags and environment
+    verdict                 accepted, or refused at a stage, in the programs' words
+    machine                 a node's cards as the driver lists them
+    devices, allocate       what the device plugin advertises and answers
+    mpsdaemon               what the MPS control daemon serves
+    labels                  the labels of GPU feature discovery
+    migname                 names of MIG profiles
+
+This room knows configurations and machines. It reads no cluster, chooses nothing, and names no product.
+"""

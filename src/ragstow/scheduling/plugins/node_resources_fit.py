@@ -97,7 +97,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, ScorePlugin):
 
     def _left_to_claims(self, name: str) -> bool:
         extended = self.handle.extended
-        return extended is not None and is_extended(name) and extended.backs(name)
+        return extended is not None and extended.backs(name)
 
     def explain(self, state: CycleState, pod: PodInfo, node: NodeInfo, status: Status) -> tuple[Reason, ...]:
         """What is asked, what the node has, what is left."""

@@ -1,0 +1,1 @@
+"""Dynamic resource allocation: what kube-scheduler's structured allocator does with slices, classes and claims."""

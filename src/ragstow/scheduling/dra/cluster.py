@@ -1,0 +1,119 @@
+"""The DRA side of a cluster: slices, classes and claims of a release, and the devices taken, while a simulation runs.
+
+Made once from the world's objects (what the release drops is dropped here); claims change when the scheduler allocates them and
+when their last user is gone, as the resourceclaim controller does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ragstow.cluster.objects import KubeObject
+from ragstow.scheduling.dra import parse, strategy, taints
+from ragstow.scheduling.dra.cel import Selectors
+from ragstow.scheduling.dra.counters import AvailableCounters
+from ragstow.scheduling.dra.model import Allocation, Claim, DeviceClass, Slice
+from ragstow.scheduling.dra.pools import PoolIndex
+from ragstow.scheduling.dra.rules import DraRules, rules_for
+from ragstow.scheduling.dra.search import Inputs
+from ragstow.scheduling.dra.state import AllocatedDevices
+from ragstow.scheduling.world import World
+
+GROUP = "resource.k8s.io"
+IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
+MAX_USERS = 256
+"""ResourceClaimReservedForMaxSize."""
+
+
+class DraCluster:
+    """See the module; use `world.view(DraCluster)`, so that all profiles see the same."""
+
+    def __init__(self, world: World) -> None:
+        self.rules = rules = rules_for(world.release)
+        self.selectors = Selectors()
+        self.classes: dict[str, DeviceClass] = {
+            item.name: strategy.admit_class(parse.device_class(item), rules) for item in world.objects("DeviceClass", GROUP)
+        }
+        self._by_resource = _resources(self.classes.values())
+        self.pools = PoolIndex(_slices(world, rules), rules)
+        self.allocated = AllocatedDevices(rules.consumable)
+        self._claims: dict[tuple[str, str], Claim] = {}
+        for item in world.objects("ResourceClaim", GROUP):
+            self._admit(item)
+
+    def claim(self, namespace: str, name: str) -> Claim | None:
+        """A claim by name, as it is now."""
+        return self._claims.get((namespace, name))
+
+    def extended_claim(self, pod_uid: str) -> Claim | None:
+        """The claim that the scheduler made for the extended resources of a pod."""
+        return next((claim for claim in self._claims.values() if pod_uid and claim.extended_for == pod_uid), None)
+
+    def class_of(self, resource: str) -> DeviceClass | None:
+        """The class that backs an extended resource, by its own name or by the implicit one."""
+        if resource.startswith(IMPLICIT_PREFIX) and self.rules.extended:
+            return self.classes.get(resource[len(IMPLICIT_PREFIX) :])
+        return self._by_resource.get(resource)
+
+    def inputs(self) -> Inputs:
+        """What holds for all nodes of one pod's cycle."""
+        return Inputs(self.rules, self.classes, self.selectors, self.allocated, AvailableCounters(self.allocated))
+
+    def allocate(self, claim: Claim, allocation: Allocation) -> None:
+        """Gives a claim (new ones are added) its devices."""
+        self.allocated.add(allocation)
+        self._claims[(claim.namespace, claim.name)] = replace(claim, allocation=allocation)
+
+    def deallocate(self, claim: Claim) -> None:
+        """Takes a claim's devices away; nobody uses it any more."""
+        known = self._claims.get((claim.namespace, claim.name))
+        if known is not None and known.allocation is not None:
+            self.allocated.remove(known.allocation)
+            self._claims[(claim.namespace, claim.name)] = replace(known, allocation=None, reserved_for=())
+
+    def reserve(self, claim: Claim, pod_name: str, pod_uid: str) -> None:
+        """Notes a pod as a user of the claim."""
+        known = self._claims[(claim.namespace, claim.name)]
+        user = ("pods", pod_name, pod_uid)
+        if user not in known.reserved_for:
+            self._claims[(claim.namespace, claim.name)] = replace(known, reserved_for=(*known.reserved_for, user))
+
+    def release(self, namespace: str, pod_name: str, pod_uid: str, names: Iterable[str]) -> None:
+        """A pod is gone: it uses its claims no more, and a claim without users loses its devices."""
+        for name in names:
+            known = self._claims.get((namespace, name))
+            if known is None:
+                continue
+            left = tuple(user for user in known.reserved_for if user[1:] != (pod_name, pod_uid))
+            self._claims[(namespace, name)] = replace(known, reserved_for=left)
+            if not left:
+                self.deallocate(known)
+        extended = self.extended_claim(pod_uid)
+        if extended is not None:
+            self.deallocate(extended)
+            del self._claims[(extended.namespace, extended.name)]
+
+    def _admit(self, item: KubeObject) -> None:
+        claim = strategy.admit_claim(parse.resource_claim(item), self.rules)
+        if claim is None:
+            return
+        self._claims[(claim.namespace, claim.name)] = claim
+        if claim.allocation is not None:
+            self.allocated.add(claim.allocation)
+
+
+def _slices(world: World, rules: DraRules) -> list[Slice]:
+    taint_rules = [taints.taint_rule(item) for item in world.objects("DeviceTaintRule", GROUP)] if rules.taint_rules else []
+    admitted = (strategy.admit_slice(parse.resource_slice(item), rules) for item in world.objects("ResourceSlice", GROUP))
+    return [taints.with_rules(item, taint_rules) for item in admitted if item is not None]
+
+
+def _resources(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """Extended resource -> class; of several classes the newest counts, then the lower name."""
+    found: dict[str, DeviceClass] = {}
+    for item in sorted(classes, key=lambda entry: entry.name):
+        known = found.get(item.extended_resource)
+        if item.extended_resource and (known is None or item.created > known.created):
+            found[item.extended_resource] = item
+    return found

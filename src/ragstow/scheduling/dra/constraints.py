@@ -1,0 +1,97 @@
+"""Constraints over the devices of one claim: all share an attribute, or all differ in it.
+
+They keep what has been taken so far; `add` takes or refuses a device, `remove` gives one back. Source: matchAttributeConstraint
+and distinctAttributeConstraint of k8s.io/dynamic-resource-allocation/structured. Kept as there: the distinct constraint
+remembers one value for each request name, the latest, so a request for several devices only compares with its last one.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ragstow.scheduling.dra.model import Attribute, Constraint, Device
+
+
+class Tracker(Protocol):
+    """A constraint at work."""
+
+    def add(self, request: str, alternative: str, device: Device) -> bool:
+        """Takes the device if the constraint allows it (`alternative` is "" for an exact request)."""
+
+    def remove(self, request: str, alternative: str) -> None:
+        """Gives back the device taken last for this request."""
+
+
+class MatchAttribute:
+    """All devices must have the same value."""
+
+    def __init__(self, spec: Constraint, attribute: str) -> None:
+        self._requests = frozenset(spec.requests)
+        self._attribute = attribute
+        self._value: Attribute | None = None
+        self._count = 0
+
+    def add(self, request: str, alternative: str, device: Device) -> bool:
+        """See `Tracker`."""
+        if not _concerns(self._requests, request, alternative):
+            return True
+        value = lookup(device, self._attribute)
+        if value is None:
+            return False
+        if self._count == 0:
+            self._value = value
+        elif value != self._value or not value[0]:
+            return False
+        self._count += 1
+        return True
+
+    def remove(self, request: str, alternative: str) -> None:
+        """See `Tracker`."""
+        if _concerns(self._requests, request, alternative):
+            self._count -= 1
+
+
+class DistinctAttribute:
+    """All devices must have the attribute, and (`by_value`) different values."""
+
+    def __init__(self, spec: Constraint, attribute: str, by_value: bool) -> None:
+        self._requests = frozenset(spec.requests)
+        self._attribute = attribute
+        self._by_value = by_value
+        self._values: dict[str, Attribute] = {}
+        self._count = 0
+
+    def add(self, request: str, alternative: str, device: Device) -> bool:
+        """See `Tracker`."""
+        if not _concerns(self._requests, request, alternative):
+            return True
+        value = lookup(device, self._attribute)
+        if value is None:
+            return False
+        if self._count and self._by_value and value in self._values.values():
+            return False
+        self._values[request] = value
+        self._count += 1
+        return True
+
+    def remove(self, request: str, alternative: str) -> None:
+        """See `Tracker`."""
+        if _concerns(self._requests, request, alternative):
+            self._values.pop(request, None)
+            self._count -= 1
+
+
+def lookup(device: Device, name: str) -> Attribute | None:
+    """The attribute of a fully qualified name; one of the driver's own domain may be published without it."""
+    found = device.attributes.get(name)
+    if found is None:
+        domain, slash, identifier = name.partition("/")
+        if slash and domain == device.id.driver:
+            found = device.attributes.get(identifier)
+    return found
+
+
+def _concerns(requests: frozenset[str], request: str, alternative: str) -> bool:
+    if not requests or request in requests:
+        return True
+    return bool(alternative) and f"{request}/{alternative}" in requests

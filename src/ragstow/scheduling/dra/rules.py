@@ -1,0 +1,67 @@
+"""Which DRA behaviours a release has with its default feature gates.
+
+`DraRules` is all that the other modules of this room ask about the release; it is read from the one table, `behaviours`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ragstow.scheduling import behaviours
+from ragstow.scheduling.release import Release
+
+
+@dataclass(frozen=True, slots=True)
+class DraRules:
+    """What differs between releases.
+
+    Gates: `partitionable` shared counters and per-device node selection, `consumable` shareable devices and capacity requests,
+    `taints` of devices, `taint_rules` DeviceTaintRule objects, `extended` extended resources backed by classes, `binding`
+    devices with binding conditions.
+
+    Search: `whole_pool` completeness counts the slices of all nodes, `incomplete_used` devices of an incomplete pool are taken
+    for counts, `invalid_is_error` an invalid pool fails the search when it is reached, `first_alternative_only` alternatives
+    that ask for All lose their index, `limit_by_request` the limit of 32 devices is checked and worded for each request.
+
+    `distinct`: distinctAttribute asks that the attribute "exists", for different "values", or is "dropped" by the API server.
+    `scorer`: "none", "new" (the i-th new allocation for the i-th claim), "all" (also those allocated before).
+    """
+
+    partitionable: bool = True
+    consumable: bool = True
+    taints: bool = True
+    taint_rules: bool = True
+    extended: bool = True
+    binding: bool = True
+    whole_pool: bool = True
+    incomplete_used: bool = False
+    invalid_is_error: bool = False
+    first_alternative_only: bool = False
+    limit_by_request: bool = True
+    device_in_error: bool = True
+    timeout_is_error: bool = True
+    distinct: str = "values"
+    scorer: str = "all"
+
+
+def rules_for(release: Release) -> DraRules:
+    """The rules of a release."""
+    partitions = behaviours.DRA_PARTITIONS.at(release)
+    whole = behaviours.DRA_POOLS_WHOLE.at(release)
+    return DraRules(
+        partitionable=partitions,
+        consumable=partitions,
+        taints=partitions,
+        taint_rules=behaviours.DEVICE_TAINT_RULES.at(release),
+        extended=behaviours.EXTENDED_CLAIMS.at(release),
+        binding=partitions,
+        whole_pool=whole,
+        incomplete_used=not whole,
+        invalid_is_error=not behaviours.DRA_INVALID_POOL_SKIPPED.at(release),
+        first_alternative_only=not behaviours.DRA_ALTERNATIVE_INDEX.at(release),
+        limit_by_request=behaviours.DRA_LIMIT_TEXT_REQUEST.at(release),
+        device_in_error=behaviours.DRA_CEL_ERROR_DEVICE.at(release),
+        timeout_is_error=behaviours.DRA_TIMEOUT_ERROR.at(release),
+        distinct={"honoured": "values"}.get(behaviours.DRA_DISTINCT.at(release), behaviours.DRA_DISTINCT.at(release)),
+        scorer=behaviours.CLAIM_SCORE.at(release),
+    )

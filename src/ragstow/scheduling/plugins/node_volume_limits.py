@@ -1,0 +1,126 @@
+"""NodeVolumeLimits: how many volumes of a CSI driver a node can attach (plugins/nodevolumelimits/csi.go).
+
+A volume that several pods of the node use counts once; a claim without a volume counts under its class's provisioner. Volumes
+of in-tree plugins that were migrated to CSI are not counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragstow.cluster.objects import Pod
+from ragstow.errors import Reason
+from ragstow.scheduling.behaviours import CSI_DRIVER_CHECK
+from ragstow.scheduling.framework import (
+    SKIP,
+    CycleState,
+    FilterPlugin,
+    Handle,
+    PreFilterPlugin,
+    Status,
+    failure,
+    unresolvable,
+    unschedulable,
+)
+from ragstow.scheduling.nodeinfo import NodeInfo
+from ragstow.scheduling.podinfo import PodInfo
+from ragstow.scheduling.volumes.cluster import VolumeCluster
+from ragstow.scheduling.volumes.model import VolumeClaim, claims_of
+
+LIMIT_EXCEEDED = "node(s) exceed max volume count"
+
+
+class _Missing(Exception):
+    """A claim of an arriving pod does not exist."""
+
+
+class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
+    """See the module."""
+
+    name = "NodeVolumeLimits"
+
+    def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
+        super().__init__(handle, args)
+        self._cluster = handle.world.view(VolumeCluster)
+        self._check_driver = CSI_DRIVER_CHECK.at(handle.release)
+
+    def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
+        """Skip for a pod without claims."""
+        return None if any(claims_of(pod.pod)) else SKIP
+
+    def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Refused where a driver's limit would be exceeded."""
+        try:
+            wanted = self._volumes(pod.pod, new=True)
+        except _Missing as error:
+            return unresolvable(str(error))
+        except ValueError as error:
+            return failure(str(error))
+        if not wanted:
+            return None
+        csi_node = self._cluster.csi_nodes.get(node.name)
+        if self._check_driver:
+            for driver in sorted(set(wanted.values())):
+                known = self._cluster.drivers.get(driver)
+                if known and known.required_on_node and (csi_node is None or driver not in csi_node.limits):
+                    return unschedulable(f"{driver} CSI driver is not installed on the node")
+        limits = {driver: limit for driver, limit in (csi_node.limits if csi_node else {}).items() if limit is not None}
+        if not limits:
+            return None
+        attached, added = self._counts(wanted, node)
+        exceeded = any(driver in limits and attached[driver] + count > limits[driver] for driver, count in added.items())
+        return unschedulable(LIMIT_EXCEEDED) if exceeded else None
+
+    def explain(self, state: CycleState, pod: PodInfo, node: NodeInfo, status: Status) -> tuple[Reason, ...]:
+        """The driver and the numbers."""
+        csi_node = self._cluster.csi_nodes.get(node.name)
+        if LIMIT_EXCEEDED not in status.texts or csi_node is None:
+            return super().explain(state, pod, node, status)
+        attached, added = self._counts(self._volumes(pod.pod, new=True), node)
+        return tuple(
+            Reason(
+                "volume-limit",
+                f"{node.name}: {driver} can attach {limit} volumes, {attached[driver]} are attached, "
+                f"{pod.key} needs {added[driver]} more",
+            )
+            for driver, limit in sorted(csi_node.limits.items())
+            if limit is not None and added[driver] and attached[driver] + added[driver] > limit
+        )
+
+    def _counts(self, wanted: dict[str, str], node: NodeInfo) -> tuple[Counter[str], Counter[str]]:
+        here: dict[str, str] = {}
+        for other in node.pods:
+            here.update(self._volumes(other.pod, new=False))
+        listed = {name: driver for name, driver in self._cluster.attachments(node.name).items() if name not in here}
+        attached = Counter([*here.values(), *listed.values()])
+        return attached, Counter(driver for name, driver in wanted.items() if name not in here)
+
+    def _volumes(self, pod: Pod, *, new: bool) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for item in claims_of(pod):
+            if not item.claim:
+                raise ValueError("PersistentVolumeClaim had no name")
+            claim = self._cluster.claim(pod.namespace, item.claim)
+            if claim is None:
+                if new:
+                    raise _Missing(
+                        f'looking up PVC {pod.namespace}/{item.claim}: persistentvolumeclaim "{item.claim}" not found'
+                    )
+                continue
+            if item.ephemeral and claim.owner_uid != pod.uid:
+                if new:
+                    raise ValueError(f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)")
+                continue
+            identity = self._identity(claim)
+            if identity is not None:
+                found[f"{identity[0]}/{identity[1]}"] = identity[0]
+        return found
+
+    def _identity(self, claim: VolumeClaim) -> tuple[str, str] | None:
+        volume = self._cluster.volume(claim.volume_name) if claim.volume_name else None
+        if volume is not None:
+            return volume.csi if volume.csi and all(volume.csi) else None
+        known = self._cluster.classes.get(claim.class_name) if claim.class_name else None
+        return (known.provisioner, f"unbound-{claim.key}") if known and known.provisioner else None

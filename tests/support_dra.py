@@ -1,0 +1,93 @@
+"""Small clusters for the tests of the allocator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragstow.cluster.build import build
+from ragstow.cluster.objects import KubeObject, Node
+from ragstow.quantity import parse as quantity
+from ragstow.scheduling.dra import parse
+from ragstow.scheduling.dra.cel import Selectors
+from ragstow.scheduling.dra.counters import AvailableCounters
+from ragstow.scheduling.dra.model import Allocation, Claim, DeviceClass, Slice
+from ragstow.scheduling.dra.pools import PoolIndex
+from ragstow.scheduling.dra.results import allocation
+from ragstow.scheduling.dra.rules import DraRules
+from ragstow.scheduling.dra.search import Inputs, Search
+from ragstow.scheduling.dra.state import AllocatedDevices
+
+RULES = DraRules()
+DRIVER = "gpu.example.com"
+CLASSES = {"gpu": DeviceClass("gpu", (f"device.driver == '{DRIVER}'",))}
+
+
+def node(name: str, **labels: str) -> Node:
+    """A node with labels (underscores stand for dots)."""
+    raw = {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {key.replace("_", "."): value for key, value in labels.items()}},
+    }
+    return build([raw]).nodes[0]
+
+
+def made(kind: str, name: str, spec: Mapping[str, Any], **more: Any) -> KubeObject:
+    """One object of the resource.k8s.io group."""
+    raw = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name, "namespace": "default", "uid": name}}
+    return build([{**raw, "spec": spec, **more}]).of(kind, "resource.k8s.io")[0]
+
+
+def slice_of(name: str, devices: Sequence[Mapping[str, Any]], pool: str = "node-1", **spec: Any) -> Slice:
+    """A slice of one pool on node-1, complete unless `count` says otherwise."""
+    count, generation = spec.pop("count", 1), spec.pop("generation", 1)
+    where = (
+        spec
+        if {"nodeName", "allNodes", "nodeSelector", "perDeviceNodeSelection"} & set(spec)
+        else {**spec, "nodeName": "node-1"}
+    )
+    identity = {"name": pool, "generation": generation, "resourceSliceCount": count}
+    return parse.resource_slice(made("ResourceSlice", name, {"driver": DRIVER, "pool": identity, "devices": devices, **where}))
+
+
+def gpus(count: int, **attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Devices gpu-0 .. with the same attributes."""
+    return [{"name": f"gpu-{number}", "attributes": {**attributes}} for number in range(count)]
+
+
+def claim(name: str, *requests: Mapping[str, Any], constraints: Sequence[Mapping[str, Any]] = ()) -> Claim:
+    """A claim with these requests (each {"name": ..., "exactly"|"firstAvailable": ...})."""
+    spec = {"devices": {"requests": list(requests), "constraints": list(constraints)}}
+    return parse.resource_claim(made("ResourceClaim", name, spec))
+
+
+def exactly(name: str = "r", **fields: Any) -> dict[str, Any]:
+    """An exact request of class gpu."""
+    return {"name": name, "exactly": {"deviceClassName": "gpu", **fields}}
+
+
+def allocate(
+    slices: Sequence[Slice],
+    claims: Sequence[Claim],
+    *,
+    on: Node | None = None,
+    allocated: AllocatedDevices | None = None,
+    rules: DraRules = RULES,
+    classes: Mapping[str, DeviceClass] = CLASSES,
+) -> list[Allocation] | None:
+    """One allocation attempt on a node (node-1 by default)."""
+    where = on or node("node-1")
+    state = allocated or AllocatedDevices(rules.consumable)
+    inputs = Inputs(rules, classes, Selectors(), state, AvailableCounters(state))
+    search = Search(inputs, where, PoolIndex(slices, rules).on(where), claims)
+    return [allocation(taken, where) for taken in search.result] if search.run() else None
+
+
+def names(made: Sequence[Allocation] | None) -> list[list[str]] | None:
+    """Device names by claim."""
+    return None if made is None else [[item.device.device for item in one.results] for one in made]
+
+
+def nano(text: str) -> int:
+    """An amount in nano units."""
+    return quantity(text).nano

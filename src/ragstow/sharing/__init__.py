@@ -8,7 +8,10 @@
     devices, allocate       what the device plugin advertises and answers
     mpsdaemon               what the MPS control daemon serves
     labels                  the labels of GPU feature discovery
-    migname                 names of MIG profiles
+    preferred               which devices the plugin prefers
+    migname, miglayout      names of MIG profiles; which instances fit on a card together
+    migparted, migapply     mig-parted's file, and what it makes of a layout on a card
+    miggenerate             the layouts that mig-parted generates by itself
 
 This room knows configurations and machines. It reads no cluster, chooses nothing, and names no product.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragstow.errors import FactsError, InputError, Place
-from ragstow.facts import charts, clouds, drivers, engines, gpus, mig, models, quantization, serving, vllm
+from ragstow.facts import charts, clouds, drivers, engines, gpus, instances, mig, models, quantization, serving, vllm
 from ragstow.facts.stack import PROGRAMS, SIGNATURES, Signatures, Stack
 from ragstow.facts.table import Sourced, Table, read
 
@@ -54,6 +54,7 @@ class Facts:
         drivers.ARCHITECTURES,
         clouds.CLOUDS,
         clouds.CLOUD_GPUS,
+        instances.TABLE,
         serving.TABLE,
         charts.TABLE,
         PROGRAMS,
@@ -111,6 +112,11 @@ class Facts:
     def clouds(self) -> clouds.Clouds:
         """Habits of clouds and distributions."""
         return clouds.Clouds(self._rows(clouds.CLOUDS), self._rows(clouds.CLOUD_GPUS))
+
+    @cached_property
+    def instances(self) -> instances.Instances:
+        """Cloud instances with GPUs."""
+        return instances.Instances(self._rows(instances.TABLE))
 
     @cached_property
     def serving(self) -> serving.Servings:

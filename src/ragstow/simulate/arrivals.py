@@ -1,0 +1,272 @@
+"""From files and Pending pods to arrivals: what controllers create, what the API server admits, in which order.
+
+`gather` gives the cluster with every object that exists then, the pods that arrive, and what was assumed. Workloads that live in
+the cluster already bring only what is missing; where their template changes, the old pods are named, so that a rollout can be
+played or the change be taken as done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragstow.cluster.objects import KubeObject, Pod
+from ragstow.cluster.owners import Owners
+from ragstow.cluster.snapshot import Snapshot
+from ragstow.errors import Reason
+from ragstow.scheduling.nodeinfo import NodeInfo
+from ragstow.scheduling.plugins.node_affinity import required_matches
+from ragstow.scheduling.podinfo import PodInfo
+from ragstow.scheduling.release import Release
+from ragstow.scheduling.taints import first_untolerated
+from ragstow.simulate.admission import Admission
+from ragstow.simulate.claims import ClaimMaker
+from ragstow.simulate.defaulting import is_new
+from ragstow.simulate.sameness import contained
+from ragstow.simulate.workload import (
+    Workload,
+    controlling_set,
+    daemon_tolerations,
+    is_workload,
+    made,
+    pod_from_template,
+    volume_claims,
+)
+
+Json = dict[str, Any]
+
+_MAKES_PODS = frozenset(
+    {
+        "CronJob", "LeaderWorkerSet", "JobSet", "RayCluster", "RayJob", "RayService", "InferenceService", "NIMService",
+        "NIMPipeline", "Rollout", "PyTorchJob", "MPIJob", "PodGroup", "RagService",
+    }
+)  # fmt: skip
+"""Kinds whose controllers make pods in a way we do not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A pod that arrives. `refusal` says why the API server does not create it; `after` names the pod ("ns/name") that must be
+    ready before its controller makes this one."""
+
+    pod: Pod
+    workload: Workload | None = None
+    refusal: Reason | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A workload whose template changes while its old pods run."""
+
+    workload: Workload
+    old: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The cluster as it is when the pods arrive, and the arrivals in order. `superfluous` are pods of workloads scaled down."""
+
+    snapshot: Snapshot
+    arrivals: tuple[Arrival, ...]
+    workloads: tuple[Workload, ...] = ()
+    updates: tuple[Update, ...] = ()
+    superfluous: tuple[Pod, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    admission: Admission | None = field(default=None, compare=False)
+
+
+def pending(snapshot: Snapshot) -> tuple[Pod, ...]:
+    """Pods of the cluster that wait for a node."""
+    return tuple(pod for pod in snapshot.pods if pod.node is None and not pod.finished and pod.deleted is None)
+
+
+def gather(
+    snapshot: Snapshot,
+    given: Sequence[KubeObject],
+    release: Release,
+    *,
+    only_files: bool = False,
+    extended_toleration: bool = False,
+) -> Gathered:
+    """See the module.
+
+    Args:
+        snapshot: the cluster.
+        given: objects of the files, in their order.
+        release: the release to decide as.
+        only_files: leave the pods that are Pending in the cluster out.
+        extended_toleration: whether the cloud's API server adds tolerations for extended resources.
+    """
+    waiting = () if only_files else pending(snapshot)
+    return _Gatherer(snapshot, given, release, extended_toleration=extended_toleration).run(waiting)
+
+
+class _Gatherer:
+    def __init__(self, snapshot: Snapshot, given: Sequence[KubeObject], release: Release, *, extended_toleration: bool) -> None:
+        self.before = snapshot
+        self.given = given
+        self.release = release
+        self.claims = ClaimMaker(snapshot)
+        self.claims.put_all(item for item in given if not (isinstance(item, Pod) and item.node is None))
+        for item in given:
+            if is_workload(item) and is_new(item.raw) and (owned := controlling_set(Workload(item))) is not None:
+                self.claims.put(owned)
+        numbers = tuple(number for number in (release.major, release.minor, release.patch) if number is not None)
+        self.admission = Admission(self.claims.snapshot, numbers, extended_toleration=extended_toleration)
+        self.arrivals: list[Arrival] = []
+        self.workloads: list[Workload] = []
+        self.updates: list[Update] = []
+        self.superfluous: list[Pod] = []
+        self.assumptions: dict[str, None] = {}
+        self._taken = {pod.key for pod in snapshot.pods} | {item.ref.partition(" ")[2] for item in given if item.kind == "Pod"}
+        self._owned: dict[tuple[str, str, str], list[Pod]] | None = None
+
+    def run(self, waiting: Iterable[Pod]) -> Gathered:
+        arriving = {(item.namespace, item.name) for item in self.given if isinstance(item, Pod)}
+        waits = [pod for pod in waiting if (pod.namespace, pod.name) not in arriving]
+        for item in self.given:
+            if isinstance(item, Pod):
+                self._pod(item)
+            elif is_workload(item) and is_new(item.raw):
+                self._workload(Workload(item))
+            elif item.kind in _MAKES_PODS and is_new(item.raw):
+                self.assumptions[f"{item.ref}: what pods its controller makes is not known here; none is simulated"] = None
+        replaced = {pod.key for update in self.updates for pod in update.old} | {pod.key for pod in self.superfluous}
+        first = [Arrival(pod) for pod in waits if pod.key not in replaced]
+        notes = {**self.assumptions, **self.admission.assumptions, **self.claims.assumptions}
+        return Gathered(
+            self.claims.snapshot,
+            (*first, *self.arrivals),
+            tuple(self.workloads),
+            tuple(self.updates),
+            tuple(self.superfluous),
+            tuple(notes),
+            self.admission,
+        )
+
+    def _pod(self, pod: Pod) -> None:
+        if pod.node is not None:
+            return
+        existing = self.before.get("Pod", pod.name, pod.namespace)
+        if isinstance(existing, Pod) and existing.node is not None and not existing.finished:
+            self.assumptions[
+                f"pod {pod.key} runs on {existing.node} already: a pod's spec cannot change, it stays as it is"
+            ] = None
+            return
+        if is_new(pod.raw):
+            self._arrive(dict(pod.raw), None)
+        else:
+            self.arrivals.append(Arrival(pod))
+
+    def _arrive(self, raw: Mapping[str, Any], workload: Workload | None, after: str | None = None) -> str:
+        admitted = self.admission.admit(raw)
+        if admitted.refusal is not None:
+            self.arrivals.append(Arrival(admitted.pod, workload, admitted.refusal, after))
+            return admitted.pod.key
+        pod = made(self.claims.for_pod(dict(admitted.pod.raw)))
+        assert isinstance(pod, Pod)
+        self.arrivals.append(Arrival(pod, workload, None, after))
+        return pod.key
+
+    def _workload(self, workload: Workload) -> None:
+        self.workloads.append(workload)
+        live = self.before.get(workload.kind, workload.name, workload.namespace, group=workload.object.group)
+        old = self._pods_of(workload) if live is not None else []
+        if live is not None and not contained(workload.template, Workload(live).template):
+            self.updates.append(Update(workload, tuple(old)))
+            old = []
+        if workload.kind == "DaemonSet":
+            self._daemons(workload, old)
+        elif workload.kind == "StatefulSet":
+            self._ordinals(workload, old)
+        else:
+            alive = [pod for pod in old if not pod.finished]
+            missing = workload.replicas - len(alive)
+            if missing < 0:
+                self.superfluous += by_scale_down(alive)[:-missing]
+            for number, name in self._free_names(workload, max(missing, 0)):
+                self._arrive(pod_from_template(workload, number, name=name), workload)
+
+    def _daemons(self, workload: Workload, old: Sequence[Pod]) -> None:
+        have = {pod.node for pod in old if pod.node is not None}
+        for node in self.claims.snapshot.nodes:
+            if node.name not in have and daemon_runs_on(workload, NodeInfo(node), self.release):
+                self._arrive(pod_from_template(workload, 0, node.name), workload)
+
+    def _ordinals(self, workload: Workload, old: Sequence[Pod]) -> None:
+        have = {pod.name: pod for pod in old if not pod.finished}
+        last = workload.first_ordinal + workload.replicas
+        before: str | None = None
+        for number in range(workload.first_ordinal, last):
+            name = f"{workload.name}-{number}"
+            existing = have.pop(name, None)
+            if existing is not None:
+                before = None if existing.node is not None else existing.key
+                continue
+            for claim in volume_claims(workload, number):
+                held = self.claims.snapshot.get("PersistentVolumeClaim", claim["metadata"]["name"], workload.namespace)
+                if held is None:
+                    self.claims.put(made(claim))
+            after = before if workload.ordered else None
+            before = self._arrive(pod_from_template(workload, number, name=name), workload, after)
+        self.superfluous += list(have.values())
+
+    def _free_names(self, workload: Workload, count: int) -> list[tuple[int, str]]:
+        found: list[tuple[int, str]] = []
+        number = 0
+        while len(found) < count:
+            key = f"{workload.namespace}/{workload.name}-{number}"
+            if key not in self._taken:
+                self._taken.add(key)
+                found.append((number, f"{workload.name}-{number}"))
+            number += 1
+        return found
+
+    def _pods_of(self, workload: Workload) -> list[Pod]:
+        if self._owned is None:
+            self._owned = owned_pods(self.before)
+        return self._owned.get(workload.key, [])
+
+
+def owned_pods(snapshot: Snapshot) -> dict[tuple[str, str, str], list[Pod]]:
+    """Pods by the workload at the top of their owners, (kind, namespace, name)."""
+    owners = Owners(snapshot)
+    found: dict[tuple[str, str, str], list[Pod]] = {}
+    for pod in snapshot.pods:
+        if pod.controller is not None and pod.deleted is None:
+            top = owners.workload(pod)
+            found.setdefault((top.kind, top.namespace, top.name), []).append(pod)
+    return found
+
+
+def by_scale_down(pods: Iterable[Pod]) -> list[Pod]:
+    """Pods in the order in which a ReplicaSet deletes them when it shrinks (ActivePodsWithRanks).
+
+    Without a node first, then not ready, then by pod-deletion-cost, then those that share their node with most others, then
+    the youngest.
+    """
+    listed = list(pods)
+    shared: dict[str | None, int] = {}
+    for pod in listed:
+        shared[pod.node] = shared.get(pod.node, 0) + 1
+
+    def rank(pod: Pod) -> tuple[bool, bool, int, int]:
+        cost = pod.annotations.get("controller.kubernetes.io/pod-deletion-cost", "0")
+        ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in pod.status.get("conditions") or ())
+        return (pod.node is not None, ready, int(cost) if cost.lstrip("-").isdigit() else 0, -shared[pod.node])
+
+    youngest_first = sorted(listed, key=lambda pod: (pod.created or "", pod.name), reverse=True)
+    return sorted(youngest_first, key=rank)
+
+
+def daemon_runs_on(workload: Workload, node: NodeInfo, release: Release) -> bool:
+    """Whether a DaemonSet wants a pod on a node: its selectors match and hard taints are tolerated (NodeShouldRunDaemonPod)."""
+    raw = pod_from_template(workload, 0)
+    raw["spec"]["tolerations"] = [*(raw["spec"].get("tolerations") or ()), *daemon_tolerations(raw["spec"])]
+    pod = made(raw)
+    assert isinstance(pod, Pod)
+    if pod.spec.get("nodeName") not in (None, "", node.name):
+        return False
+    return required_matches(PodInfo(pod, release), node) and first_untolerated(node.node.taints, pod.tolerations) is None

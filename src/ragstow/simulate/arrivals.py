@@ -1,8 +1,8 @@
 """From files and Pending pods to arrivals: what controllers create, what the API server admits, in which order.
 
-`gather` gives the cluster with every object that exists then, the pods that arrive, and what was assumed. Workloads that live in
-the cluster already bring only what is missing; where their template changes, the old pods are named, so that a rollout can be
-played or the change be taken as done.
+`gather` gives the cluster with every object that exists then, the pods that arrive, and what was assumed. Workloads that live
+in the cluster already bring only what is missing; where their template changes, the old pods are named, so that a rollout can
+be played or the change be taken as done.
 """
 
 from __future__ import annotations

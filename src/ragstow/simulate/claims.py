@@ -53,7 +53,7 @@ class ClaimMaker:
         later: list[KubeObject] = []
         plain: list[KubeObject] = []
         for item in items:
-            (later if item.kind == "PersistentVolumeClaim" else plain).append(item)
+            (later if item.kind == "PersistentVolumeClaim" and is_new(item.raw) else plain).append(item)
         if plain:
             self.snapshot = self.snapshot.replace(put=plain)
         self._classes_saved = self._classes_saved or bool(self.snapshot.of("StorageClass", _STORAGE))

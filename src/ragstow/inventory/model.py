@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 Sharing = Literal["exclusive", "time-slicing", "mps", "mig-single", "mig-mixed", "dra", "hami", "kai", "none", "unknown"]
 
+UNKNOWN_PRODUCT = "unknown"
+"""The key in `Inventory.totals` of cards that no label names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -15,6 +18,16 @@ class Range:
 
     min: int
     max: int
+
+
+def between(low: int, high: int) -> int | Range:
+    """A number where both ends agree, else the range."""
+    return low if low == high else Range(low, high)
+
+
+def bounds(value: int | Range) -> tuple[int, int]:
+    """(min, max) of a number or a range."""
+    return (value.min, value.max) if isinstance(value, Range) else (value, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +54,16 @@ class LayoutGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceClaim:
+    """A DRA device and who holds it; `claim` is "namespace/name" or None for a free device."""
+
+    device: str
+    card: int | None
+    claim: str | None = None
+    pods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """A card or slice as far as it is known; `holders` is empty both for free and for unknown: `known` tells them apart."""
 
@@ -59,13 +82,16 @@ class Device:
 class PluginConfigInForce:
     """The device-plugin configuration that a node runs with and where that is written.
 
-    `origin` is for people ("ConfigMap ns/name key shared-4, by node label nvidia.com/device-plugin.config").
+    `origin` is for people ("ConfigMap ns/name key shared-4, by node label nvidia.com/device-plugin.config"). `config` is the
+    file as parsed, None where there is none or it is not in the data. `overrides` are settings that beat the file: environment
+    and flags of the plugin's container.
     """
 
     origin: str
     config: Mapping[str, Any] | None
     config_map: tuple[str, str] | None = None
     key: str | None = None
+    overrides: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +108,7 @@ class NodeGpus:
     replicas: int | None
     layout: tuple[LayoutGroup, ...]
     resources: Mapping[str, ResourceUse]
-    claims: Mapping[str, Any]
+    claims: tuple[DeviceClaim, ...]
     cards_free: int | Range
     taints: tuple[str, ...] = ()
     driver: str | None = None

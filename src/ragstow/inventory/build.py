@@ -29,10 +29,10 @@ def inventory(snapshot: Snapshot, facts: Facts, *, assumed: Sequence[Assumption]
         snapshot=snapshot,
         facts=facts,
         pods=pods,
-        plugins=Plugins(snapshot, facts.allocators, pods),
+        plugins=Plugins(snapshot, facts.stack, pods),
         dra=Dra(snapshot, DRA_DRIVER, facts.gpus),
         assumed={item.node: item for item in assumed},
-        kai=any(_is_kai(facts, container.name, container.image) for pod in snapshot.pods for container in pod.containers),
+        kai=_has_kai(snapshot),
     )
     nodes = tuple(describe(node, world) for node in sorted(snapshot.nodes, key=lambda node: node.name))
     return Inventory(nodes, totals(nodes))
@@ -70,6 +70,11 @@ def _slots(node: NodeGpus) -> list[tuple[str, int, int]]:
     return slots
 
 
-def _is_kai(facts: Facts, container: str, image: str) -> bool:
-    row = facts.allocators.of_container(container, image)
-    return row is not None and row.allocator == "kai"
+def _has_kai(snapshot: Snapshot) -> bool:
+    """Whether KAI schedules here: its own objects, or pods that ask for it."""
+    return any(group in _KAI_GROUPS and table for (group, _), table in snapshot.objects.items()) or any(
+        pod.scheduler.startswith("kai-scheduler") for pod in snapshot.pods
+    )
+
+
+_KAI_GROUPS = ("kai.scheduler", "scheduling.run.ai")

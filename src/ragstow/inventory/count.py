@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ragstow.cluster.objects import Node
 from ragstow.cluster.snapshot import Snapshot
@@ -98,7 +99,7 @@ def _count_mixed(
     if groups is not None:
         return Cards(whole + cut, free.add(whole_free, free.slices(groups, _spelt(held, groups))), groups, notes)
     taken = {profile: low for profile, (low, _) in held.items() if low}
-    cut_free = free.unknown_cut(cut, taken, {profile: _most(geometry, profile) for profile in taken})
+    cut_free = free.unknown_cut(cut, taken, {profile: _size(geometry, profile) for profile in taken})
     return Cards(whole + cut, free.add(whole_free, cut_free), (), (*notes, "which card is cut how is not in the data"))
 
 
@@ -145,7 +146,7 @@ def _count_single(
     low, high = -(-slots.requested // replicas), min(offered, slots.requested)
     if groups is not None:
         return Cards(count or 0, free.slices(groups, _spelt({profile: (low, high)}, groups)), groups, notes)
-    return Cards(count or 0, free.unknown_cut(count or 0, {profile: low}, {profile: _most(geometry, profile)}), (), notes)
+    return Cards(count or 0, free.unknown_cut(count or 0, {profile: low}, {profile: _size(geometry, profile)}), (), notes)
 
 
 def _spelt(held: Mapping[str, tuple[int, int]], groups: Sequence[LayoutGroup]) -> dict[str, tuple[int, int]]:
@@ -157,6 +158,13 @@ def _spelt(held: Mapping[str, tuple[int, int]], groups: Sequence[LayoutGroup]) -
 def _most(geometry: Geometry | None, profile: str) -> int:
     known = geometry.profile(profile) if geometry is not None else None
     return known.max if known is not None else _MOST_INSTANCES
+
+
+def _size(geometry: Geometry | None, profile: str) -> free.SliceSize:
+    known = geometry.profile(profile) if geometry is not None else None
+    if known is None or geometry is None:
+        return free.SliceSize(Fraction(), _MOST_INSTANCES)
+    return free.SliceSize(Fraction(known.size, geometry.card.memory_slices), known.max)
 
 
 def _replicas(node: Node, resource: str) -> int:

@@ -6,7 +6,10 @@ placement that the kubelet may have chosen leaves the same count of untouched ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations, product
 
 from ragstow.inventory.model import LayoutGroup, Range, between, bounds
@@ -62,17 +65,25 @@ def _most_touched(groups: Sequence[LayoutGroup], held: Mapping[str, int]) -> int
     return least
 
 
-def unknown_cut(cards: int, held: Mapping[str, int], most_per_card: Mapping[str, int]) -> int | Range:
+@dataclass(frozen=True, slots=True)
+class SliceSize:
+    """What one slice takes of a card, at least: its part of the memory slices, and one of `most` instances."""
+
+    part: Fraction
+    most: int
+
+
+def unknown_cut(cards: int, held: Mapping[str, int], sizes: Mapping[str, SliceSize]) -> int | Range:
     """Untouched cards among `cards` cut ones whose layout is not in the data.
 
     Args:
         cards: how many are cut.
         held: profile -> slices held.
-        most_per_card: profile -> the most instances that one card can have.
+        sizes: profile -> what a slice takes.
     """
-    total = sum(held.values())
-    least = max((-(-count // most_per_card[profile]) for profile, count in held.items()), default=0)
-    return between(max(0, cards - total), max(0, cards - least))
+    room = sum((count * sizes[profile].part for profile, count in held.items()), Fraction())
+    least = max([math.ceil(room), *(math.ceil(Fraction(count, sizes[profile].most)) for profile, count in held.items())])
+    return between(max(0, cards - sum(held.values())), max(0, cards - least))
 
 
 def add(left: int | Range, right: int | Range) -> int | Range:

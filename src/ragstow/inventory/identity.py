@@ -16,6 +16,7 @@ from ragstow.facts.gpus import Gpu, split_product
 from ragstow.inventory.vendors import HamiCard
 
 _PREFIX = "nvidia.com"
+_INSTANCE_LABEL = "node.kubernetes.io/instance-type"
 INVALID = "INVALID"
 """GFD's profile name where strategy single meets cards that are not cut alike."""
 
@@ -99,11 +100,25 @@ def _of_hami(hami: Sequence[HamiCard], facts: Facts, base: Identity) -> Identity
 
 
 def _of_cloud(labels: Mapping[str, str], facts: Facts, base: Identity) -> Identity | None:
-    product = facts.clouds.product(labels)
-    if product is None:
+    """A cloud's accelerator label, else the machine type; memory is the card's own, not what the cloud prints."""
+    label = base.cloud.accelerator_label if base.cloud is not None else None
+    named = facts.clouds.product(labels)
+    gpu = facts.gpus.find(named or labels.get(label or "", "")) if named or label in labels else None
+    if named is not None or gpu is not None:
+        product = gpu.product if gpu is not None else named
+        return replace(base, product=product, gpu=gpu, memory_mib=None if gpu is None else gpu.memory_mib)
+    instance = facts.instances.find(labels.get(_INSTANCE_LABEL, ""))
+    if instance is None:
         return None
-    gpu = facts.gpus.find(product)
-    return replace(base, product=product, gpu=gpu, memory_mib=None if gpu is None else gpu.memory_mib)
+    gpu = facts.gpus.find(instance.product)
+    return replace(
+        base,
+        product=instance.product,
+        gpu=gpu,
+        memory_mib=None if gpu is None else gpu.memory_mib,
+        cards=base.cards if base.cards is not None else instance.cards,
+        notes=(f"product and number of cards are those of the machine type {instance.instance}",),
+    )
 
 
 def _memory(labels: Mapping[str, str], facts: Facts) -> int | None:

@@ -82,9 +82,9 @@ class Device:
 class PluginConfigInForce:
     """The device-plugin configuration that a node runs with and where that is written.
 
-    `origin` is for people ("ConfigMap ns/name key shared-4, by node label nvidia.com/device-plugin.config"). `config` is the
-    file as parsed, None where there is none or it is not in the data. `overrides` are settings that beat the file: environment
-    and flags of the plugin's container.
+    `origin` is for people ("ConfigMap ns/name key shared-4, by node label nvidia.com/device-plugin.config"). `config` is what
+    is in force after file, environment and flags, as the plugin prints it; None where the data do not hold it or the plugin
+    refuses it. `overrides` are settings that beat the file: environment and flags of the plugin's container.
     """
 
     origin: str

@@ -12,6 +12,7 @@ from ragstow.inventory import resources, state, vendors
 from ragstow.inventory.count import Cards, count_cards
 from ragstow.inventory.dranode import Dra, DraNode
 from ragstow.inventory.identity import Assumption, Identity, identify
+from ragstow.inventory.inforce import in_force
 from ragstow.inventory.model import Device, NodeGpus, PluginConfigInForce, Range, ResourceUse, Sharing, between
 from ragstow.inventory.plugin import Plugins
 
@@ -48,7 +49,7 @@ def describe(node: Node, world: World) -> NodeGpus:
     plugin = world.plugins.on(node, serves=offers)
     if not offers and not identity.cards and not _has_gpu(node) and plugin is None and not uses:
         return _node(node, world, identity, "none", None, {}, Cards(0, 0), None, ())
-    config = world.plugins.config(node, plugin)
+    config = in_force(world.snapshot, node, plugin)
     if hami:
         found = state.State("hami", max(card.shares for card in hami))
         cards = Cards(len(hami), _hami_free(hami, uses))
@@ -179,17 +180,21 @@ def _devices(
 
 def _allocators(node: Node, world: World, has_gpu: bool) -> tuple[str, ...]:
     """Who hands out the GPUs of this node, as far as pods, annotations and slices show it."""
-    found = {row.allocator for row in world.facts.allocators.of_annotations(node.annotations)}
-    for pod in world.pods.get(node.name, ()):
-        for container in pod.containers:
-            row = world.facts.allocators.of_container(container.name, container.image)
-            if row is not None and row.scope == "node":
-                found.add(row.allocator)
-    if world.dra.node(node.name) is not None:
-        found.add("dra")
-    if world.kai and has_gpu:
-        found.add("kai")
-    return tuple(row.allocator for row in world.facts.allocators.rows if row.allocator in found)
+    roles = {
+        program.role
+        for pod in world.pods.get(node.name, ())
+        for container in pod.containers
+        if (program := world.facts.stack.program(container.name, container.image)) is not None
+    }
+    plugin = world.plugins.on(node, serves=False)
+    found = {
+        "device-plugin": plugin is not None and plugin.vendor,
+        "cloud-device-plugin": plugin is not None and not plugin.vendor,
+        "dra": "dra-driver" in roles or world.dra.node(node.name) is not None,
+        "hami": "hami-device-plugin" in roles or vendors.HAMI_REGISTER in node.annotations,
+        "kai": world.kai and has_gpu,
+    }
+    return tuple(name for name, present in found.items() if present)
 
 
 def _has_gpu(node: Node) -> bool:

@@ -62,7 +62,7 @@ def _without_labels(uses: Mapping[str, ResourceUse], identity: Identity, config:
         return State(
             "unknown",
             capacity // identity.cards,
-            (f"{capacity} slots on {identity.cards} cards: shared, but not in the data how",),
+            (f"{capacity} slots but {identity.cards} card(s): shared, by time-slicing or MPS is not in the data",),
         )
     if renamed:
         return State(
@@ -70,8 +70,12 @@ def _without_labels(uses: Mapping[str, ResourceUse], identity: Identity, config:
         )
     if capacity > _MOST_CARDS:
         return State("unknown", notes=(f"{capacity} slots are shares of fewer cards; of how many is not in the data",))
-    if config is None and not identity.labelled:
+    if identity.cards is not None and identity.cards >= capacity:
+        return State("exclusive")
+    if config is None:
         return State("exclusive", notes=("no device plugin in the data: counted as one card for each slot",))
+    if config.config is None:
+        return State("exclusive", notes=("the plugin's configuration is not in the data: counted as one card for each slot",))
     return State("exclusive")
 
 
@@ -99,12 +103,16 @@ def _label_replicas(labels: Mapping[str, str]) -> int | None:
 def shared_as(config: Mapping[str, Any], resource: str) -> tuple[Literal["time-slicing", "mps"], int] | None:
     """(strategy, replicas) that a plugin configuration gives a resource, MPS before time-slicing; None where it stays whole."""
     sharing = config.get("sharing")
-    for key, strategy in (("mps", "mps"), ("timeSlicing", "time-slicing")):
+    for key, strategy in _STRATEGIES:
         section = sharing.get(key) if isinstance(sharing, Mapping) else None
         listed = section.get("resources") if isinstance(section, Mapping) else None
-        for item in listed if isinstance(listed, list) else []:
-            name, replicas = (item.get("name"), item.get("replicas")) if isinstance(item, Mapping) else (None, None)
-            full = name if isinstance(name, str) and "/" in name else f"nvidia.com/{name}"
-            if full == resource and isinstance(replicas, int) and replicas > 1:
-                return ("mps", replicas) if strategy == "mps" else ("time-slicing", replicas)
+        factors = [
+            item["replicas"] for item in listed or () if item.get("name") == resource and isinstance(item.get("replicas"), int)
+        ]
+        # Of a resource that is listed twice, the plugin advertises the larger number.
+        if factors and max(factors) > 1:
+            return strategy, max(factors)
     return None
+
+
+_STRATEGIES: tuple[tuple[str, Literal["time-slicing", "mps"]], ...] = (("mps", "mps"), ("timeSlicing", "time-slicing"))

@@ -22,6 +22,15 @@ AccessMode = Literal["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWrit
 SHARING_MODES: tuple[SharingMode, ...] = ("exclusive", "mig", "mps", "time-slicing", "dra")
 """Every mode, simplest first (INTERFACE 3, order of preference)."""
 
+MODE_ISOLATION: Mapping[SharingMode, Isolation] = {
+    "exclusive": "fault",
+    "mig": "fault",
+    "mps": "memory",
+    "time-slicing": "none",
+    "dra": "fault",
+}
+"""The most that a mode can promise (INTERFACE 2, what each mode gives); DRA by what a claim names."""
+
 GIVEN = "given"
 """The origin of a value that the user wrote; any other origin is a sentence that says which default it is."""
 
@@ -75,11 +84,12 @@ class Toleration:
 class Component:
     """One component, all defaults filled in.
 
-    `engine` is None where an image alone is given. `model` is what the engine is told to load; `model_config` is its
-    config.json where the user gave one (a local folder or inline), else the catalogue of facts knows the model. `context` is
-    tokens of one request (prompt and answer), `concurrency` requests at once, `max_batch_tokens` the engine's batch limit
-    (None: the engine's own default for the card). `quantization`, `dtype` and `kv_cache_dtype` are facts names, never None
-    for a component with a model ("none" and "auto" are resolved: "none" means unquantised, kv "auto" the model's dtype).
+    `engine` is None where an image alone is given, `image` None where the facts' own for version and card is meant. `model` is
+    what the engine is told to load; `model_config` is its config.json where the user gave one (a local folder or inline), else
+    the catalogue of facts knows the model. `context` is tokens of one request (prompt and answer), `concurrency` requests at
+    once, `max_batch_tokens` the engine's batch limit (None: the engine's own default for the card). `quantization` and
+    `kv_cache_dtype` are names of the facts' tables, never None for a component whose model is known ("none": unquantised;
+    "auto": the cache is kept in `dtype`).
     """
 
     name: str

@@ -85,6 +85,7 @@ def _salvage(raw: Mapping[str, Any], listed: list[dict[str, Any]]) -> DocumentSh
     rest.update({"apiVersion": API_VERSION, "kind": KIND})
     if any(item["loc"][:1] == ("metadata",) for item in listed):
         rest["metadata"] = {"name": "service"}
+    listed = [item for item in listed if item["loc"][:1] not in (("apiVersion",), ("kind",), ("metadata",))]
     for _ in range(_ROUNDS):
         for item in listed:
             _remove(rest, tuple(item["loc"]), missing=item["type"] == "missing")

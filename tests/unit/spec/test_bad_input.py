@@ -212,7 +212,7 @@ def test_everything_is_reported_at_once_in_the_order_of_the_lines() -> None:
         "apiVersion",
         "did you mean isolation?",
         "DNS label",
-        "Qwen2.5-7B-Instruct?",
+        "did you mean Qwen/Qwen2.5-7B-Instruct",
         "at least 1",
         "did you mean tei?",
         "'nobody'",

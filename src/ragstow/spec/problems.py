@@ -48,9 +48,11 @@ def translate(found: Iterable[Mapping[str, Any]], where: Where) -> list[InputErr
 def near(word: str, known: Iterable[str]) -> str:
     """A hint that names the known word that looks like this one; empty where none does."""
     listed = list(known)
-    match = difflib.get_close_matches(word, listed, 1, 0.55)
+    matches = difflib.get_close_matches(word, listed, 3, 0.55)
+    # Two letters in the wrong order are the likeliest slip.
+    swapped = [item for item in matches if sorted(item) == sorted(word)]
     folded = {item.casefold(): item for item in listed}
-    best = folded.get(word.casefold()) or (match[0] if match else None)
+    best = folded.get(word.casefold()) or next(iter([*swapped, *matches]), None)
     return f"did you mean {best}?" if best is not None else ""
 
 

@@ -102,7 +102,8 @@ def _engine(
     engine = facts.engines.find(name)
     serves = [row.name for row in facts.engines.for_role(shape.role)]
     if engine is None:
-        hint = near(name, serves) or near(name, [row.name for row in facts.engines.rows]) or f"for {shape.role}: {', '.join(serves)}"
+        everywhere = [row.name for row in facts.engines.rows]
+        hint = near(name, serves) or near(name, everywhere) or f"for {shape.role}: {', '.join(serves)}"
         errors.append(where.error("engine-unknown", (*path, "engine"), f"engine {name!r} is not in the facts", hint))
     elif shape.role not in engine.roles:
         hint = f"for {shape.role}: {', '.join(serves)}" if serves else f"a {shape.role} has an image and no engine"

@@ -23,19 +23,24 @@ from ragstow.rules.index.states import PodStates
 
 @dataclass(frozen=True, slots=True)
 class NodeRefusal:
-    """Why the scheduler refuses a pod on a node: the plugin, its reason texts as the event has them, and whether evicting
-    other pods could change it."""
+    """One plugin's refusal of a pod on a node: its texts as the event has them, the same in words (node, label, number), and
+    whether evicting other pods could change it."""
 
     plugin: str
-    reasons: tuple[str, ...]
+    texts: tuple[str, ...]
+    words: tuple[str, ...]
     resolvable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class PendingVerdict:
-    """The scheduler library's answer for one pending pod: refusals by node, nodes that would take it, the event's text."""
+    """The scheduler library's answer for one pending pod.
 
-    refused: Mapping[str, NodeRefusal]
+    `refused` has every plugin that refuses the pod on a node, asked one by one, the one that the event names first; a node
+    that is not in it would take the pod. `message` is the event's text as the cluster's release writes it.
+    """
+
+    refused: Mapping[str, tuple[NodeRefusal, ...]]
     feasible: tuple[str, ...]
     message: str
     prefilter: str = ""

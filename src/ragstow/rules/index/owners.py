@@ -1,7 +1,5 @@
-"""Who owns whom: from a pod to the workload that a person knows, and back.
-
-Owners are found by uid, else by kind, namespace and name, else (for pods without owner references) by selector.
-"""
+"""From pods to the workload that a person knows, and back. Chains are `cluster.owners`' work; pods without owner references
+are found by selector, since saved reports often lack the ReplicaSet."""
 
 from __future__ import annotations
 
@@ -9,11 +7,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from ragstow.cluster import owners
 from ragstow.cluster.objects import KubeObject, Pod
 from ragstow.cluster.snapshot import Snapshot
+from ragstow.rules.model import ObjectRef
 
-WORKLOADS = (("apps", "Deployment"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job"), ("batch", "CronJob"))
-_CHAIN = (*WORKLOADS, ("apps", "ReplicaSet"))
+_SELECTING = (("apps", "DaemonSet"), ("apps", "StatefulSet"), ("apps", "Deployment"), ("apps", "ReplicaSet"), ("batch", "Job"))
 
 
 class Owners:
@@ -21,54 +20,58 @@ class Owners:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+        self._chain = owners.Owners(snapshot)
 
-    @cached_property
-    def _by_uid(self) -> Mapping[str, KubeObject]:
-        return {item.uid: item for group, kind in _CHAIN for item in self._snapshot.of(kind, group) if item.uid}
+    def workload(self, item: KubeObject) -> ObjectRef:
+        """The workload on top of an object: the Deployment behind a pod, even where only its name is known; else itself."""
+        found = self._chain.workload(item)
+        if isinstance(item, Pod) and not item.owners:
+            chosen = self._by_selector(item)
+            if chosen is not None:
+                found = self._chain.workload(chosen)
+        elif found.kind == "ReplicaSet" and found.object is None:
+            guess = self._deployment_of(found.namespace, found.name)
+            return guess or ObjectRef(found.kind, found.namespace, found.name)
+        return ObjectRef(found.kind, found.namespace, found.name)
 
-    @cached_property
-    def _by_name(self) -> Mapping[tuple[str, str, str], KubeObject]:
-        return {(kind, item.namespace, item.name): item for group, kind in _CHAIN for item in self._snapshot.of(kind, group)}
+    def replica_set(self, pod: Pod) -> str:
+        """The name of the ReplicaSet (or other direct owner) of a pod; "" where nothing is known."""
+        if pod.controller is not None:
+            return pod.controller.name
+        chosen = self._by_selector(pod)
+        return chosen.name if chosen is not None else ""
 
-    def parent(self, item: KubeObject) -> KubeObject | None:
-        """The managing owner of an object, if the snapshot has it."""
-        owner = item.controller
-        if owner is not None:
-            return self._by_uid.get(owner.uid) or self._by_name.get((owner.kind, item.namespace, owner.name))
-        return self._by_selector(item) if isinstance(item, Pod) else None
+    def object(self, ref: ObjectRef) -> KubeObject | None:
+        """The object behind a reference to a workload, where the snapshot has it."""
+        return next((found for group, kind in _SELECTING if kind == ref.kind and (found := self._get(group, ref))), None)
+
+    def _get(self, group: str, ref: ObjectRef) -> KubeObject | None:
+        return self._snapshot.get(ref.kind, ref.name, ref.namespace, group)
+
+    def _deployment_of(self, namespace: str, replica_set: str) -> ObjectRef | None:
+        # A ReplicaSet is called <deployment>-<hash>; partial reports have the Deployment but not the ReplicaSet.
+        name = replica_set.rpartition("-")[0]
+        found = self._snapshot.get("Deployment", name, namespace, "apps") if name else None
+        return ObjectRef.of(found) if found is not None else None
 
     def _by_selector(self, pod: Pod) -> KubeObject | None:
-        for group, kind in (("apps", "DaemonSet"), ("apps", "StatefulSet"), ("apps", "ReplicaSet"), ("apps", "Deployment")):
+        for group, kind in _SELECTING:
             for item in self._snapshot.of(kind, group):
                 wanted = selector(item)
                 if item.namespace == pod.namespace and wanted and all(pod.labels.get(k) == v for k, v in wanted.items()):
                     return item
         return None
 
-    def workload(self, item: KubeObject) -> KubeObject:
-        """The outermost owner that the snapshot has: the Deployment behind a ReplicaSet's pod; the object itself if none."""
-        seen = {id(item)}
-        current = item
-        while True:
-            above = self.parent(current)
-            if above is None or id(above) in seen:
-                return current
-            seen.add(id(above))
-            current = above
-
     @cached_property
-    def _pods(self) -> Mapping[int, tuple[Pod, ...]]:
-        table: dict[int, list[Pod]] = {}
+    def _pods(self) -> Mapping[ObjectRef, tuple[Pod, ...]]:
+        table: dict[ObjectRef, list[Pod]] = {}
         for pod in self._snapshot.pods:
-            table.setdefault(id(self.workload(pod)), []).append(pod)
-            above = self.parent(pod)
-            if above is not None and id(above) != id(self.workload(pod)):
-                table.setdefault(id(above), []).append(pod)
-        return {key: tuple(pods) for key, pods in table.items()}
+            table.setdefault(self.workload(pod), []).append(pod)
+        return {ref: tuple(pods) for ref, pods in table.items()}
 
-    def pods(self, workload: KubeObject) -> tuple[Pod, ...]:
-        """The pods of a workload or of one of its ReplicaSets."""
-        return self._pods.get(id(workload), ())
+    def pods(self, workload: ObjectRef | KubeObject) -> tuple[Pod, ...]:
+        """The pods of a workload."""
+        return self._pods.get(workload if isinstance(workload, ObjectRef) else ObjectRef.of(workload), ())
 
 
 def selector(workload: KubeObject) -> Mapping[str, str]:

@@ -19,6 +19,7 @@ from ragstow.rules.index.logs import Logs
 from ragstow.rules.index.owners import Owners
 from ragstow.rules.index.stack import GpuStack
 from ragstow.rules.index.states import PodStates
+from ragstow.rules.index.texts import Texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +86,8 @@ class Context:
     def stack(self) -> GpuStack:
         """The programs of the GPU stack."""
         return GpuStack(self.snapshot, self.facts.stack)
+
+    @cached_property
+    def texts(self) -> Texts:
+        """Everything that programs said, with the signatures found in it."""
+        return Texts(self.snapshot, self.events, self.logs, self.states, self.facts.signatures)

@@ -11,7 +11,7 @@ from abc import ABC
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from ragstow.rules.model import Finding, Severity, Unknown
+from ragstow.rules.model import Confidence, Evidence, Finding, Fix, ObjectRef, Severity, Unknown
 
 if TYPE_CHECKING:
     from ragstow.rules.context import Context
@@ -47,3 +47,37 @@ class Rule(ABC):
     def lint(self, context: LintContext) -> Iterable[Finding | Unknown]:  # noqa: ARG002 - a rule overrides what it can do
         """What is wrong in manifests, alone or against a cluster."""
         return ()
+
+    def finding(
+        self,
+        headline: str,
+        explanation: str,
+        fix: Fix,
+        objects: Iterable[ObjectRef],
+        *,
+        evidence: Iterable[Evidence] = (),
+        held: Iterable[str] = (),
+        confidence: Confidence = "certain",
+        severity: Severity | None = None,
+        since: str | None = None,
+        changed: Iterable[str] = (),
+        file: str | None = None,
+        line: int | None = None,
+    ) -> Finding:
+        """A finding of this rule; objects and held pods each once, in the order given."""
+        return Finding(
+            rule=self.id,
+            cause=self.cause,
+            severity=severity or self.severity,
+            confidence=confidence,
+            headline=headline,
+            explanation=explanation,
+            fix=fix,
+            objects=tuple(dict.fromkeys(objects)),
+            evidence=tuple(dict.fromkeys(evidence)),
+            held=tuple(dict.fromkeys(held)),
+            since=since,
+            changed=tuple(changed),
+            file=file,
+            line=line,
+        )

@@ -1,0 +1,79 @@
+"""Groups what belongs to one defect: 200 pods with one cause are one finding with a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ragstow.cluster.objects import Pod
+from ragstow.rules.context import Context
+from ragstow.rules.index.texts import Hit
+from ragstow.rules.model import Confidence, Evidence, ObjectRef
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a defect shows: the node or workload (None: unknown), the objects to name, the pods it keeps from running."""
+
+    node: str | None
+    workload: ObjectRef | None
+    objects: tuple[ObjectRef, ...]
+    pods: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """How a sentence names the place."""
+        if self.workload is not None:
+            return str(self.workload)
+        return f"node {self.node}" if self.node else "a node that the data do not name"
+
+
+def by_node(hits: Iterable[Hit]) -> Iterator[tuple[Site, tuple[Hit, ...]]]:
+    """Signatures found, by the node they were said on; those of unknown nodes together, last."""
+    for name, members in _grouped(hits, lambda hit: hit.text.node.name if hit.text.node is not None else None):
+        pods = _pods(members)
+        objects = [ObjectRef("Node", "", name)] if name is not None else []
+        yield Site(name, None, (*objects, *map(ObjectRef.of, pods)), tuple(pod.key for pod in pods)), members
+
+
+def by_workload(context: Context, hits: Iterable[Hit]) -> Iterator[tuple[Site, tuple[Hit, ...]]]:
+    """Signatures found, by the workload whose pods said them; those that belong to nobody together, last."""
+
+    def workload(hit: Hit) -> ObjectRef | None:
+        if hit.text.pod is not None:
+            return context.owners.workload(hit.text.pod)
+        return hit.text.about
+
+    for ref, members in _grouped(hits, workload):
+        pods = _pods(members)
+        objects = [ref] if ref is not None else []
+        node = next((hit.text.node.name for hit in members if hit.text.node is not None), None)
+        yield Site(node, ref, (*objects, *map(ObjectRef.of, pods)), tuple(pod.key for pod in pods)), members
+
+
+def evidence(hits: Sequence[Hit], most: int = 3) -> tuple[Evidence, ...]:
+    """The first few texts as evidence."""
+    return tuple(dict.fromkeys(hit.text.evidence for hit in hits))[:most]
+
+
+def sure(hits: Sequence[Hit]) -> Confidence:
+    """How sure these texts make: certain with one that proves it and whose owner is known, else likely, else possible."""
+    if any(hit.signature.strong and hit.text.certain for hit in hits):
+        return "certain"
+    return "likely" if any(hit.signature.strong for hit in hits) else "possible"
+
+
+def _grouped(hits: Iterable[Hit], key: Callable[[Hit], T | None]) -> list[tuple[T | None, tuple[Hit, ...]]]:
+    groups: dict[T | None, list[Hit]] = {}
+    for hit in hits:
+        groups.setdefault(key(hit), []).append(hit)
+    return sorted(
+        ((name, tuple(members)) for name, members in groups.items()), key=lambda item: (item[0] is None, str(item[0]))
+    )
+
+
+def _pods(hits: Iterable[Hit]) -> tuple[Pod, ...]:
+    return tuple({hit.text.pod.key: hit.text.pod for hit in hits if hit.text.pod is not None}.values())

@@ -1,0 +1,108 @@
+"""Everything that programs said, in one place: log lines, event messages, container messages, conditions; and whose it is.
+
+A failure's text reaches a report by chance in a log, an event or a container's last message; rules look for its signature in
+all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from ragstow.cluster.objects import Node, Pod
+from ragstow.cluster.snapshot import Snapshot
+from ragstow.facts.stack import Signature, Signatures
+from ragstow.rules.index.events import Events
+from ragstow.rules.index.logs import Logs
+from ragstow.rules.index.states import PodStates
+from ragstow.rules.model import Evidence, ObjectRef
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One text: whose it is (as far as known), and the evidence it makes. `current` is False for an event about something
+    that has recovered since: the pod runs and is ready."""
+
+    value: str
+    evidence: Evidence
+    pod: Pod | None = None
+    container: str | None = None
+    node: Node | None = None
+    about: ObjectRef | None = None
+    current: bool = True
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A signature found in a text."""
+
+    signature: Signature
+    text: Text
+    match: re.Match[str]
+
+
+class Texts:
+    """Text look-ups over one snapshot."""
+
+    def __init__(self, snapshot: Snapshot, events: Events, logs: Logs, states: PodStates, signatures: Signatures) -> None:
+        self._snapshot, self._events, self._logs, self._states = snapshot, events, logs, states
+        self._signatures = signatures
+
+    @cached_property
+    def all(self) -> tuple[Text, ...]:
+        """Every text: logs, host files, container messages, events; newest events first."""
+        return (*self._from_logs(), *self._from_states(), *self._from_events())
+
+    @cached_property
+    def hits(self) -> tuple[Hit, ...]:
+        """Every signature found, in the order of texts; of one log only the last line of each signature."""
+        found: dict[tuple[str, object], Hit] = {}
+        for index, text in enumerate(self.all):
+            for signature, pattern in self._signatures.compiled:
+                match = pattern.search(text.value)
+                if match:
+                    found[(signature.id, text.evidence.file or index)] = Hit(signature, text, match)
+        return tuple(found.values())
+
+    def of_cause(self, *causes: str, strong: bool = False) -> tuple[Hit, ...]:
+        """The signatures found that speak for one of these causes (only those that prove it alone, if `strong`)."""
+        return tuple(
+            hit
+            for hit in self.hits
+            if hit.signature.cause in causes and hit.text.current and (hit.signature.strong or not strong)
+        )
+
+    def _from_logs(self) -> Iterator[Text]:
+        nodes = {node.name: node for node in self._snapshot.nodes}
+        for log in (*self._logs.all, *self._logs.files):
+            node = log.node or (nodes.get(log.pod.node or "") if log.pod is not None else None)
+            for number, line in enumerate(log.lines, 1):
+                if line.strip():
+                    yield Text(line, log.evidence(number), log.pod, log.container, node, certain=log.certain)
+
+    def _from_states(self) -> Iterator[Text]:
+        nodes = {node.name: node for node in self._snapshot.nodes}
+        for state in self._states.all:
+            node = nodes.get(state.pod.node or "")
+            ref = ObjectRef.of(state.pod)
+            if state.message:
+                yield Text(state.message, Evidence(state.message, ref, "status.message"), state.pod, None, node, ref)
+            for container in state.containers:
+                where = f"status.{'initContainerStatuses' if container.init else 'containerStatuses'}[{container.name}]"
+                for message, part in ((container.message, "state"), (container.last_message, "lastState")):
+                    if message:
+                        evidence = Evidence(message, ref, f"{where}.{part}.message")
+                        yield Text(message, evidence, state.pod, container.name, node, ref, current=not state.healthy)
+
+    def _from_events(self) -> Iterator[Text]:
+        nodes = {node.name: node for node in self._snapshot.nodes}
+        for event in self._events.all:
+            state = self._states.of(f"{event.about.namespace}/{event.about.name}") if event.about.kind == "Pod" else None
+            pod = state.pod if state is not None else None
+            node = nodes.get(event.about.name if event.about.kind == "Node" else (pod.node or "") if pod is not None else "")
+            gone = event.about.kind == "Pod" and state is None
+            current = not gone and (state is None or not state.healthy)
+            yield Text(event.message, event.evidence, pod, None, node, event.about, current=current)

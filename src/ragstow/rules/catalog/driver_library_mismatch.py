@@ -86,8 +86,8 @@ class DriverLibraryMismatch(Rule):
             node = site.node or "<node>"
             yield self.finding(
                 f"the driver libraries on {site.words} do not match its loaded kernel module",
-                "The NVIDIA libraries were replaced while the old kernel module stayed loaded. No new process on the node can open "
-                "a GPU; what runs keeps running until it restarts.",
+                "The NVIDIA libraries were replaced while the old kernel module stayed loaded. No new process on the node can "
+                "open a GPU; what runs keeps running until it restarts.",
                 Fix(
                     "Drain the node and reboot it, then hold the driver packages so that they change only with a reboot.",
                     command=f"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data   # then reboot",

@@ -1,0 +1,97 @@
+"""A RuntimeClass exists, but the container runtime of a node has no such handler.
+
+What
+    Sandboxes are not created: `no runtime for "nvidia" is configured`. The RuntimeClass names a handler that containerd or CRI-O on
+    that node does not know, mostly because the NVIDIA container toolkit has not configured it or the runtime was not restarted.
+
+Why
+    Every pod of that class hangs in ContainerCreating on the node, the device plugin and the operator's own pods among them.
+
+Fix
+    Let the toolkit write the runtime's configuration and restart the runtime (`nvidia-ctk runtime configure --runtime=containerd`,
+    then `systemctl restart containerd`); on k3s restart the k3s service after the toolkit is installed. Check that the
+    toolkit wrote the file that the runtime really reads (K3s, RKE2 and MicroK8s have their own).
+
+References
+    - Kubernetes: RuntimeClass, handler; node.status.runtimeHandlers
+    - NVIDIA GPU Operator troubleshooting: no runtime for "nvidia" is configured
+
+Fires: the sandbox cannot be made
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: plugin-a, namespace: gpu-operator, uid: a}
+    spec: {nodeName: gpu-1, runtimeClassName: nvidia, containers: [{name: nvidia-device-plugin, image: k8s-device-plugin}]}
+    status: {phase: Pending}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: b}
+    status: {capacity: {cpu: 8}, allocatable: {cpu: 8}}
+    ---
+    apiVersion: v1
+    kind: Event
+    metadata: {name: e1, namespace: gpu-operator, uid: c}
+    involvedObject: {kind: Pod, namespace: gpu-operator, name: plugin-a}
+    reason: FailedCreatePodSandBox
+    type: Warning
+    message: 'Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "nvidia" is configured'
+
+Quiet: the pod runs, the event is old
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: plugin-a, namespace: gpu-operator, uid: a}
+    spec: {nodeName: gpu-1, runtimeClassName: nvidia, containers: [{name: nvidia-device-plugin, image: k8s-device-plugin}]}
+    status:
+      phase: Running
+      containerStatuses: [{name: nvidia-device-plugin, ready: true, restartCount: 0, state: {running: {}}}]
+    ---
+    apiVersion: v1
+    kind: Event
+    metadata: {name: e1, namespace: gpu-operator, uid: c}
+    involvedObject: {kind: Pod, namespace: gpu-operator, name: plugin-a}
+    reason: FailedCreatePodSandBox
+    type: Warning
+    message: 'Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "nvidia" is configured'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragstow.rules.context import Context
+from ragstow.rules.grouping import by_node, evidence, sure
+from ragstow.rules.model import Finding, Fix, ObjectRef
+from ragstow.rules.rule import Rule
+
+
+class RuntimeHandlerNotConfigured(Rule):
+    """See the page above."""
+
+    cause = "runtime-handler-not-configured"
+    severity = "high"
+    needs = frozenset({"events", "snapshot"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each node whose runtime refuses a handler."""
+        for site, hits in by_node(context.texts.of_cause(self.cause)):
+            handler = next((value for hit in hits for value in hit.match.groupdict().values() if value), "nvidia")
+            classes = [
+                ObjectRef.of(item)
+                for item in context.snapshot.of("RuntimeClass", "node.k8s.io")
+                if item.raw.get("handler") == handler
+            ]
+            yield self.finding(
+                f'the container runtime on {site.words} has no handler "{handler}"',
+                f"RuntimeClass objects only name a handler; the runtime of each node must know it. On {site.words} it does not, so that "
+                f"no pod of that class gets a sandbox there.",
+                Fix(
+                    "Let the NVIDIA container toolkit configure the runtime, then restart the runtime (on k3s and RKE2 their own service).",
+                    command="nvidia-ctk runtime configure --runtime=containerd && systemctl restart containerd   # on the node",
+                    disruption="restarts the container runtime of the node; running containers stay",
+                    check="kubectl get node " + (site.node or "<node>") + " -o jsonpath='{.status.runtimeHandlers[*].name}'",
+                ),
+                (*site.objects, *classes),
+                evidence=evidence(hits),
+                held=site.pods,
+                confidence=sure(hits),
+            )

@@ -58,6 +58,11 @@ class Snapshot:
         """All pods in the order read."""
         return tuple(pod for pod in self.of("Pod") if isinstance(pod, Pod))
 
+    @property
+    def everything(self) -> tuple[KubeObject, ...]:
+        """All objects, kind by kind."""
+        return tuple(item for table in self.objects.values() for item in table.values())
+
     def of(self, kind: str, group: str = "") -> tuple[KubeObject, ...]:
         """All objects of a kind (`group` is the API group without version, "" for core) in the order read."""
         return tuple(self.objects.get((group, kind), {}).values())

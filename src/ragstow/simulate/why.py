@@ -6,12 +6,14 @@ node is the one that the scheduler's event counts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ragstow.cluster.objects import Pod
 from ragstow.cluster.snapshot import Snapshot
-from ragstow.scheduling.framework import Code, CycleState
+from ragstow.scheduling.fit_error import fit_error
+from ragstow.scheduling.framework import Code, CycleState, Status
 from ragstow.scheduling.profile import default_profile
 from ragstow.scheduling.release import Release
 from ragstow.scheduling.runtime import Framework
@@ -34,6 +36,7 @@ class Verdict:
 
     obstacles: Mapping[str, tuple[Obstacle, ...]]
     feasible: tuple[str, ...]
+    message: str
     before: str = ""
 
 
@@ -49,13 +52,15 @@ class Explainer:
         info = framework.world.pod_info(pod)
         gate = framework.pre_enqueue(info)
         if gate is not None:
-            return Verdict({}, (), gate.message)
+            return Verdict({}, (), gate.message, gate.message)
         state = CycleState()
         filtered = framework.pre_filter(state, info)
         if filtered.status is not None:
-            return Verdict({}, (), filtered.status.message)
+            text = fit_error(len(framework.world.nodes), {}, filtered.status.message)
+            return Verdict({}, (), text, filtered.status.message)
         obstacles: dict[str, tuple[Obstacle, ...]] = {}
         feasible: list[str] = []
+        first: dict[str, Status] = {}
         for node in framework.world.nodes:
             found: list[Obstacle] = []
             if filtered.names is not None and node.name not in filtered.names:
@@ -65,10 +70,12 @@ class Explainer:
                     continue
                 status = plugin.filter(state, info, node)
                 if status is not None:
+                    first.setdefault(node.name, status)
                     words = tuple(str(reason) for reason in plugin.explain(state, info, node, status))
                     found.append(Obstacle(plugin.name, status.texts, words, status.code is Code.UNSCHEDULABLE))
             if found:
                 obstacles[node.name] = tuple(found)
             else:
                 feasible.append(node.name)
-        return Verdict(obstacles, tuple(feasible))
+        counts = Counter(text for status in first.values() for text in status.texts)
+        return Verdict(obstacles, tuple(feasible), fit_error(len(framework.world.nodes), counts) if not feasible else "")

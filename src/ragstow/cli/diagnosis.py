@@ -1,0 +1,82 @@
+"""Wires what a rule may ask: the snapshot, its inventory, and the scheduler's answers. The one place that knows all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ragstow.cluster.demand import pod_demand, resource_names
+from ragstow.cluster.objects import Pod, Resources
+from ragstow.cluster.release import detect
+from ragstow.cluster.snapshot import Snapshot
+from ragstow.facts import Facts
+from ragstow.inventory.build import inventory
+from ragstow.inventory.model import Inventory
+from ragstow.rules.context import Context, NodeRefusal, PendingVerdict
+from ragstow.scheduling.behaviours import NEWEST
+from ragstow.scheduling.release import Release
+from ragstow.simulate.why import Explainer
+
+
+def make_context(
+    snapshot: Snapshot, facts: Facts, *, found: Inventory | None = None, release: str | None = None, now: str | None = None
+) -> Context:
+    """The context of a snapshot.
+
+    Args:
+        snapshot: the cluster.
+        facts: tables of facts.
+        found: its inventory, where it is at hand.
+        release: the release to decide as (default: the cluster's own).
+        now: an RFC 3339 time; without it the newest in the snapshot.
+    """
+    decided_as = Release.parse(detect(snapshot, newest_recorded=str(NEWEST), asked=release).version)
+    return Context(
+        snapshot=snapshot,
+        inventory=found if found is not None else inventory(snapshot, facts),
+        facts=facts,
+        now=now or newest_time(snapshot),
+        requests=_requests,
+        pending=_pending(snapshot, decided_as),
+    )
+
+
+def newest_time(snapshot: Snapshot) -> str:
+    """The newest time of an event, a condition or a creation; "" where there is none."""
+    return max(_times(snapshot), default="")
+
+
+def _times(snapshot: Snapshot) -> Iterable[str]:
+    for (_, kind), table in snapshot.objects.items():
+        for item in table.values():
+            if item.created:
+                yield item.created
+            if kind == "Event":
+                for key in ("lastTimestamp", "eventTime", "firstTimestamp"):
+                    when = item.raw.get(key)
+                    if isinstance(when, str):
+                        yield when[:19] + "Z"
+    for status in (*(pod.status for pod in snapshot.pods), *(node.status for node in snapshot.nodes)):
+        for condition in status.get("conditions") or ():
+            when = condition.get("lastTransitionTime") if isinstance(condition, dict) else None
+            if isinstance(when, str):
+                yield when
+
+
+def _requests(pod: Pod) -> Resources:
+    return {name: pod_demand(pod, name) for name in sorted(resource_names(pod))}
+
+
+def _pending(snapshot: Snapshot, release: Release) -> Callable[[Pod], PendingVerdict]:
+    made: list[Explainer] = []
+
+    def ask(pod: Pod) -> PendingVerdict:
+        if not made:
+            made.append(Explainer(snapshot, release))
+        verdict = made[0].explain(pod)
+        refused = {
+            node: tuple(NodeRefusal(one.plugin, one.texts, one.words, one.curable) for one in obstacles)
+            for node, obstacles in verdict.obstacles.items()
+        }
+        return PendingVerdict(refused, verdict.feasible, verdict.message, verdict.before)
+
+    return ask

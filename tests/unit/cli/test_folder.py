@@ -103,7 +103,7 @@ def test_an_interruption_in_the_middle_of_the_swap_brings_the_old_state_back(
             raise KeyboardInterrupt
         rename(source, target)
 
-    monkeypatch.setattr(folder.os, "rename", interrupted)
+    monkeypatch.setattr(os, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_folder(out, {"STEPS.md": "two\n"}, command="render")
     assert tree(out) == FILES

@@ -28,7 +28,7 @@ def load(path: Path, facts: Facts) -> Service:
         InputError: the file cannot be read or holds no RagService.
         InputErrors: everything that is wrong with the service, each with line, field and hint.
     """
-    from ragstow.spec.normalise import load as _load
+    from ragstow.spec.normaliser import load as _load
 
     return _load(path, facts)
 
@@ -45,7 +45,7 @@ def load_text(text: str, facts: Facts, *, file: str | None = None, folder: Path 
     Raises:
         InputError, InputErrors: as `load`.
     """
-    from ragstow.spec.normalise import load_text as _load_text
+    from ragstow.spec.normaliser import load_text as _load_text
 
     return _load_text(text, facts, file=file, folder=folder)
 
@@ -56,13 +56,13 @@ def normalise(document: Mapping[str, Any], facts: Facts) -> Service:
     Raises:
         InputErrors: everything that is wrong with it.
     """
-    from ragstow.spec.normalise import normalise as _normalise
+    from ragstow.spec.normaliser import normalise as _normalise
 
     return _normalise(document, facts)
 
 
 def to_document(service: Service) -> dict[str, Any]:
     """The service as a document with every value written out; defaults stay marked as such."""
-    from ragstow.spec.normalise import to_document as _to_document
+    from ragstow.spec.normaliser import to_document as _to_document
 
     return _to_document(service)

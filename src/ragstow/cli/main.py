@@ -15,7 +15,9 @@ import click
 from ragstow import __version__
 from ragstow.errors import RagstowError
 
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "render": ("render", "Kubernetes manifests, node configuration and steps"),
+}
 """Command name -> (module below ragstow.cli, one line of help), in the order shown."""
 
 EXAMPLES = """\b

@@ -65,6 +65,13 @@ def test_chart_values_keep_the_configurations_that_are_there() -> None:
     assert values["config"]["default"] == "team"
 
 
+def test_a_strategy_in_the_charts_values_would_beat_the_file_and_moves_into_the_default() -> None:
+    values = read(with_plugin(SCENARIOS["mig-by-hand"](), mig_strategy="none"), "nodes/device-plugin-values.yaml")
+    assert values["migStrategy"] is None
+    assert kubeyaml.load_all(values["config"]["map"]["default"])[0].value["flags"] == {"migStrategy": "none"}
+    assert "migStrategy" not in read(with_plugin(SCENARIOS["mig-by-hand"]()), "nodes/device-plugin-values.yaml")
+
+
 def test_an_external_config_map_is_patched_and_the_plugin_restarted_before_a_node_is_labelled() -> None:
     scenario = SCENARIOS["mps-external"]()
     patch = read(scenario, "nodes/device-plugin-config-patch.yaml")

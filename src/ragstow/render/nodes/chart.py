@@ -30,6 +30,12 @@ def integrated(plugin: PluginInstall) -> bool:
     return plugin.config_map == f"{plugin.daemonset}-configs"
 
 
+def wants_strategy(layouts: tuple[NodeLayout, ...]) -> set[str]:
+    """The MIG strategies that the nodes' configurations ask for."""
+    flags = (dict((layout.plugin_config or {}).get("flags") or {}) for layout in layouts)
+    return {str(found["migStrategy"]) for found in flags if "migStrategy" in found}
+
+
 def needs_gfd(context: Context, layouts: tuple[NodeLayout, ...]) -> bool:
     """MPS runs only on nodes with a label that GFD publishes."""
     return not context.plan.cluster.plugin.gfd and any(
@@ -45,6 +51,10 @@ def _values(context: Context, layouts: tuple[NodeLayout, ...], plugin: PluginIns
     default = plugin.config_default or ("default" if first_time or "default" in entries else "")
     entries.update(configs(context, layouts))
     values: Manifest = {"config": {"map": entries, **({"default": default} if default else {})}}
+    if first_time and plugin.mig_strategy and wants_strategy(layouts) - {plugin.mig_strategy}:
+        # The chart's value becomes an environment variable, which beats every file; so it moves into the default file.
+        values["migStrategy"] = None
+        entries["default"] = dump({"version": "v1", "flags": {"migStrategy": plugin.mig_strategy}})
     if needs_gfd(context, layouts):
         values["gfd"] = {"enabled": True}
     namespace, release = namespace_of(plugin), plugin.release or "nvdp"

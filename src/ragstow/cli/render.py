@@ -1,0 +1,112 @@
+"""`ragstow render`: a plan as manifests, in a folder or as one stream."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ragstow.cli.options import cluster_options, facts_option
+from ragstow.cli.output import note
+from ragstow.errors import InputError, Place, UsageError
+
+EXAMPLES = """\b
+Examples:
+  ragstow plan service.yaml --from cluster/ -o json > plan.json
+  ragstow render plan.json --out out/                      exactly that plan
+  ragstow render plan.json -o yaml | kubectl apply -f -    the objects alone
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("source", metavar="SPEC|PLAN", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--out", metavar="DIR", help="Folder to write: STEPS.md, workloads/ and, where nodes change, nodes/.")
+@click.option("--force", is_flag=True, help="Write to a folder that is not empty and not ragstow's; its other files stay.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "yaml", "json"]), default="text", help="yaml or json: the objects on stdout."
+)
+@cluster_options
+@facts_option
+def command(source: str, out: str | None, force: bool, output: str, facts: str | None, **cluster: Any) -> int:
+    """Kubernetes manifests, node configuration and steps from a service description or from a plan."""
+    if out is None and output == "text":
+        raise UsageError("render-where", "nothing says where to", hint="--out DIR writes a folder, -o yaml prints the objects")
+    from ragstow.facts import load as load_facts
+    from ragstow.render import render
+
+    known = load_facts(Path(facts) if facts else None)
+    service, plan = _service_and_plan(source, known, cluster)
+    if not plan.feasible:
+        note(f"{plan.namespace}/{plan.service} does not fit, so there is nothing to render")
+        for reason in plan.reasons:
+            note(f"  {reason}")
+        return 1
+    made = render(service, plan, known)
+    if output != "text":
+        _print(made.objects, output)
+        for line in made.by_hand:
+            note(f"note: {line}")
+    if out is not None:
+        from ragstow.cli.folder import write_folder
+
+        write_folder(Path(out), {file.path: file.text for file in made.files}, command="render", force=force)
+        note(f"wrote {len(made.files)} files to {out}; go on with {Path(out) / 'STEPS.md'}")
+    return 0
+
+
+def _service_and_plan(source: str, known: Any, cluster: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The service and its plan: read from a plan, or planned now."""
+    text = _read(source)
+    file = None if source == "-" else source
+    document = _plan_document(text, file)
+    if document is None:
+        raise UsageError(
+            "render-no-plan", f"{source} is not a plan", hint="make one first: ragstow plan SPEC --from CLUSTER -o json"
+        )
+    if cluster.get("from_"):
+        raise UsageError(
+            "render-two-clusters",
+            "a plan already names its cluster, so --from says nothing here",
+            hint="leave out --from, or give the service instead of the plan",
+        )
+    from ragstow.plan.load import load_plan
+    from ragstow.spec import normalise
+
+    plan = load_plan(document, file=file)
+    return normalise(plan.spec, known), plan
+
+
+def _plan_document(text: str, file: str | None) -> Mapping[str, Any] | None:
+    from ragstow import kubeyaml
+
+    # A service is read by its own room, which names the line of every fault; here only the kind counts.
+    if "Plan" not in text:
+        return None
+    values = [document.value for document in kubeyaml.load_all(text, file=file)]
+    plans = [value for value in values if isinstance(value, dict) and value.get("kind") == "Plan"]
+    if len(plans) > 1 or (plans and len(values) > 1):
+        raise InputError("render-many", "more than one document; one plan a file", place=Place(file))
+    return plans[0] if plans else None
+
+
+def _read(source: str) -> str:
+    try:
+        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        return raw.decode("utf-8-sig")
+    except OSError as error:
+        raise InputError("render-unreadable", f"cannot be read: {error.strerror}", place=Place(source)) from None
+    except UnicodeDecodeError:
+        raise InputError("render-not-text", "this is not a text file", place=Place(source)) from None
+
+
+def _print(objects: tuple[dict[str, Any], ...], output: str) -> None:
+    if output == "yaml":
+        from ragstow.render.yamltext import stream
+
+        click.echo(stream(objects), nl=False)
+    else:
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}, indent=2, ensure_ascii=False))

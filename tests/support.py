@@ -12,6 +12,9 @@ DATA = Path(__file__).resolve().parent / "data"
 SHARED = ROOT.parent / "shared"
 """The reference data beside the checkout; only the openb trace is read from there, everything else is in DATA."""
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+"""For tests that start Python themselves: this checkout is what they import."""
+
 
 def required(what: str) -> bool:
     """Whether RAGSTOW_REQUIRE says that tests needing `what` must fail instead of skipping."""

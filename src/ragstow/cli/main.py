@@ -16,6 +16,7 @@ from ragstow import __version__
 from ragstow.errors import RagstowError
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "inspect": ("inspect", "which GPUs there are, how they are shared, who holds them, what is free"),
     "render": ("render", "Kubernetes manifests, node configuration and steps"),
 }
 """Command name -> (module below ragstow.cli, one line of help), in the order shown."""

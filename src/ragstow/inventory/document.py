@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ragstow.inventory.model import (
@@ -49,6 +50,29 @@ def node(item: NodeGpus) -> dict[str, Any]:
         "devices": [_device(device) for device in item.devices],
         "assumed": list(item.assumed),
     }
+
+
+def of_namespace(inventory: Inventory, namespace: str) -> Inventory:
+    """The same numbers, with the holders of one namespace only; a device that others hold keeps its claim's name."""
+
+    def mine(pod: str) -> bool:
+        return pod.startswith(f"{namespace}/")
+
+    return replace(
+        inventory,
+        nodes=tuple(
+            replace(
+                item,
+                resources={
+                    name: replace(use, holders={pod: amount for pod, amount in use.holders.items() if mine(pod)})
+                    for name, use in item.resources.items()
+                },
+                claims=tuple(replace(claim, pods=tuple(filter(mine, claim.pods))) for claim in item.claims),
+                devices=tuple(replace(device, holders=tuple(filter(mine, device.holders))) for device in item.devices),
+            )
+            for item in inventory.nodes
+        ),
+    )
 
 
 def number(value: int | Range) -> int | dict[str, int]:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from support import ROOT
+from support import ENVIRONMENT, ROOT
 
 HEAVY = ("numpy", "pydantic", "highspy", "rich", "lightkube", "asyncio", "importlib.metadata", "yaml", "msgspec", "jinja2")
 CHECK = """
@@ -23,7 +23,7 @@ sys.exit(code)
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])
 def test_nothing_heavy_is_loaded(arguments: list[str]) -> None:
     code = CHECK.format(arguments=arguments, heavy=HEAVY)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=ENVIRONMENT)
     assert not set(done.stderr.split()) & set(HEAVY)
     assert "ragstow" in done.stdout + done.stderr
 
@@ -31,7 +31,9 @@ def test_nothing_heavy_is_loaded(arguments: list[str]) -> None:
 def test_help_shows_examples_and_every_command() -> None:
     from ragstow.cli.main import COMMANDS
 
-    done = subprocess.run([sys.executable, "-m", "ragstow", "--help"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-m", "ragstow", "--help"], capture_output=True, text=True, timeout=60, env=ENVIRONMENT
+    )
     assert done.returncode == 0
     assert "ragstow inspect --from" in done.stdout
     for name, (_, words) in COMMANDS.items():

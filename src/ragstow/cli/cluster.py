@@ -1,0 +1,78 @@
+"""From the cluster options to what every command starts with: snapshot, facts, inventory, release. Warnings go to stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragstow.cli.output import note
+from ragstow.cluster.read import read
+from ragstow.cluster.release import Release, detect
+from ragstow.cluster.snapshot import Problem, Snapshot
+from ragstow.errors import InputError, Place, UsageError
+from ragstow.facts import Facts, load
+from ragstow.inventory.assume import parse
+from ragstow.inventory.build import inventory
+from ragstow.inventory.model import Inventory
+from ragstow.scheduling.behaviours import NEWEST
+
+_SHOWN_PROBLEMS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a command works on. `facts` are those of the run, a user's folder laid over ours."""
+
+    snapshot: Snapshot
+    inventory: Inventory
+    release: Release
+    facts: Facts
+
+
+def open_cluster(
+    from_: str | None, *, facts: str | None = None, assumed: Sequence[str] = (), release: str | None = None, quiet: bool = False
+) -> Cluster:
+    """Read the cluster that the options name, and say on stderr what could not be used of it.
+
+    Args:
+        from_: --from.
+        facts: --facts.
+        assumed: --assume, as typed.
+        release: --release.
+        quiet: say nothing (for commands that report problems themselves).
+
+    Raises:
+        UsageError: no cluster is named, or an option is wrong.
+        InputError: the saved cluster cannot be read, or has no node.
+    """
+    if from_ is None:
+        raise UsageError(
+            "no-cluster",
+            "which cluster? a saved one is named with --from PATH",
+            hint="kubectl get ... -o json; see docs/inspect.md",
+        )
+    known = load(Path(facts) if facts is not None else None)
+    snapshot = read(from_, stdin=sys.stdin.buffer if from_ == "-" else None)
+    if not quiet:
+        warn(snapshot.problems)
+    if not snapshot.nodes:
+        raise InputError(
+            "no-nodes",
+            f"{sum(map(len, snapshot.objects.values()))} objects, but no Node among them",
+            place=Place(from_),
+            hint="add the output of: kubectl get nodes -o json",
+        )
+    found = inventory(snapshot, known, assumed=parse(assumed, snapshot, known))
+    return Cluster(snapshot, found, detect(snapshot, newest_recorded=str(NEWEST), asked=release), known)
+
+
+def warn(problems: Sequence[Problem]) -> None:
+    """What could not be used, the first few in full and the number of the rest."""
+    for problem in problems[:_SHOWN_PROBLEMS]:
+        place = f"{problem.place}: " if str(problem.place) else ""
+        hint = f" ({problem.hint})" if problem.hint else ""
+        note(f"warning: {place}{problem.message}{hint}")
+    if len(problems) > _SHOWN_PROBLEMS:
+        note(f"warning: and {len(problems) - _SHOWN_PROBLEMS} more of this kind")

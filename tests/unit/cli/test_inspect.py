@@ -15,7 +15,7 @@ import pytest
 from ragstow.cli.main import run
 from support import DATA, ENVIRONMENT, ROOT
 
-CLUSTERS = sorted((DATA / "clusters").glob("*.tar.gz")) + sorted((DATA / "clusters-broken").glob("*.tar.gz"))
+CLUSTERS = sorted((DATA / "clusters").glob("[0-9]*.tar.gz")) + sorted((DATA / "clusters-broken").glob("[0-9]*.tar.gz"))
 SCHEMA = json.loads((ROOT / "src" / "ragstow" / "schemas" / "inventory.schema.json").read_text(encoding="utf-8"))
 Capture = pytest.CaptureFixture[str]
 

@@ -15,8 +15,8 @@ from ragstow.inventory.build import inventory
 from ragstow.inventory.document import body
 from support import DATA
 
-CLUSTERS = sorted((DATA / "clusters").glob("*.tar.gz"))
-BROKEN = sorted((DATA / "clusters-broken").glob("*.tar.gz"))
+CLUSTERS = sorted((DATA / "clusters").glob("[0-9]*.tar.gz"))
+BROKEN = sorted((DATA / "clusters-broken").glob("[0-9]*.tar.gz"))
 NOT_COMPARED = {"productInReality"}
 
 

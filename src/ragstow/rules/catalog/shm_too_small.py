@@ -1,0 +1,149 @@
+"""A container with several GPUs has the default /dev/shm of 64 MiB and fails in it.
+
+What
+    NCCL or PyTorch fails with "Error while creating shared memory segment /dev/shm/…", "No space left on device" there, or a bus
+    error. Lint flags a container that spreads one engine over several cards without a memory-backed volume at /dev/shm.
+
+Why
+    Processes of one engine hand data to each other through /dev/shm. Kubernetes gives a container 64 MiB of it, whatever its memory
+    limit; a Helm value such as shmSize does nothing where the chart renders it only under another condition.
+
+Fix
+    Mount an emptyDir with medium Memory at /dev/shm, sized for the engine (several GiB); it counts against the memory limit.
+
+References
+    - Kubernetes: emptyDir, medium Memory
+    - NCCL user guide, troubleshooting: shared memory
+
+Fires: NCCL cannot create its segment
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: a}
+    spec:
+      nodeName: gpu-1
+      containers: [{name: vllm, image: vllm-openai, args: [--tensor-parallel-size, "2"], resources: {limits: {nvidia.com/gpu: 2}}}]
+    status:
+      phase: Running
+      containerStatuses: [{name: vllm, ready: false, restartCount: 3, state: {waiting: {reason: CrashLoopBackOff}}}]
+    ---
+    kind: Log
+    name: vllm.txt
+    text: |
+      Error while creating shared memory segment /dev/shm/nccl-F9ffgB (size 9637888)
+
+Quiet: the volume is mounted and the server runs
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: a}
+    spec:
+      nodeName: gpu-1
+      containers:
+      - name: vllm
+        image: vllm-openai
+        args: [--tensor-parallel-size, "2"]
+        resources: {limits: {nvidia.com/gpu: 2}}
+        volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]
+    status:
+      phase: Running
+      containerStatuses: [{name: vllm, ready: true, restartCount: 0, state: {running: {}}}]
+
+Fires (lint): two cards, no volume at /dev/shm
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm, namespace: rag}
+    spec:
+      containers: [{name: vllm, image: vllm-openai, args: [--tensor-parallel-size=2], resources: {limits: {nvidia.com/gpu: 2}}}]
+
+Quiet (lint): one card needs none
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm, namespace: rag}
+    spec:
+      containers: [{name: vllm, image: vllm-openai, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ragstow.rules.context import Context
+from ragstow.rules.engines import gpu_limits, parallel
+from ragstow.rules.grouping import by_workload, evidence, sure
+from ragstow.rules.manifests import LintContext
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
+from ragstow.rules.rule import Rule
+
+
+class ShmTooSmall(Rule):
+    """See the page above."""
+
+    cause = "shm-too-small"
+    severity = "high"
+    needs = frozenset({"manifest", "logs"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each workload whose processes failed in /dev/shm."""
+        for site, hits in by_workload(context, context.texts.of_cause(self.cause)):
+            pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
+            strong = any(hit.signature.strong for hit in hits)
+            if not strong and not any(_lacks(pod.spec, container.raw) for pod in pods for container in pod.containers):
+                continue
+            yield self.finding(
+                f"{site.words} fails in /dev/shm, which has the default 64 MiB",
+                "The processes of the engine share memory through /dev/shm. Kubernetes gives it 64 MiB unless a memory-backed volume "
+                "is mounted there, whatever the container's memory limit.",
+                _fix(site.workload, pods[0].containers[0].name if pods and pods[0].containers else "<container>"),
+                site.objects,
+                evidence=evidence(hits),
+                held=site.pods,
+                confidence=sure(hits),
+            )
+
+    def lint(self, context: LintContext) -> Iterator[Finding]:
+        """One finding for each container that spreads an engine over several cards without the volume."""
+        for pod in context.pod_specs:
+            for path, container in pod.containers():
+                cards = max(parallel(container), sum(gpu_limits(container).values()))
+                if cards > 1 and gpu_limits(container) and _lacks(pod.spec, container):
+                    ref = ObjectRef.of(pod.manifest.object)
+                    yield self.finding(
+                        f"container {container.get('name')} of {ref} uses {cards} GPUs with the default 64 MiB of /dev/shm",
+                        "NCCL and PyTorch hand data between the processes of several GPUs through /dev/shm.",
+                        _fix(ref, str(container.get("name"))),
+                        (ref,),
+                        evidence=(Evidence("no volume mounted at /dev/shm", ref, ".".join(map(str, path))),),
+                        severity="medium",
+                        confidence="likely",
+                        file=pod.manifest.file,
+                        line=pod.manifest.line(*path),
+                    )
+
+
+def _lacks(spec: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    memory = {
+        volume.get("name")
+        for volume in spec.get("volumes") or ()
+        if (isinstance(volume.get("emptyDir"), Mapping) and volume["emptyDir"].get("medium") == "Memory") or "hostPath" in volume
+    }
+    return not any(
+        str(mount.get("mountPath", "")).rstrip("/") == "/dev/shm" and mount.get("name") in memory
+        for mount in container.get("volumeMounts") or ()
+    ) and not spec.get("hostIPC")
+
+
+def _fix(workload: ObjectRef | None, container: str) -> Fix:
+    pod = {
+        "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}],
+        "containers": [{"name": container, "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]}],
+    }
+    patch = None
+    if workload is not None and workload.kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"):
+        patch = Patch("strategic", workload, {"spec": {"template": {"spec": pod}}})
+    return Fix(
+        "Mount an emptyDir with medium Memory at /dev/shm, sized for the engine; it counts against the memory limit.",
+        patch=patch,
+        disruption=f"restarts {workload}" if workload is not None else "restarts the pod",
+        check="df -h /dev/shm in the container shows the new size",
+    )

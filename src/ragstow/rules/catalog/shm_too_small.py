@@ -125,7 +125,8 @@ def _lacks(spec: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
     memory = {
         volume.get("name")
         for volume in spec.get("volumes") or ()
-        if (isinstance(volume.get("emptyDir"), Mapping) and volume["emptyDir"].get("medium") == "Memory") or "hostPath" in volume
+        if (isinstance(volume.get("emptyDir"), Mapping) and volume["emptyDir"].get("medium") == "Memory")
+        or "hostPath" in volume
     }
     return not any(
         str(mount.get("mountPath", "")).rstrip("/") == "/dev/shm" and mount.get("name") in memory

@@ -1,0 +1,125 @@
+"""A pod asks for a GPU resource that no node of the cluster offers, while its GPU nodes offer others.
+
+What
+    The requested name (`nvidia.com/gpu`, `nvidia.com/gpu.shared`, `nvidia.com/mig-…`) is in no node's allocatable and behind no
+    DeviceClass. With renamed shares or MIG strategy mixed the plain name is gone; with a typo it never was.
+
+Why
+    The event says "Insufficient …", exactly as if all cards were busy; adding nodes does not help.
+
+Fix
+    Ask for a name that is offered, or change the sharing configuration so that the wanted name is.
+
+References
+    - NVIDIA device plugin: renameByDefault, MIG strategies
+    - KEP-5004: extended resources backed by a DeviceClass
+
+Fires: shares are renamed, the pod asks for the plain name
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu.shared: 4}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu.shared: 4}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: b}
+    spec: {containers: [{name: vllm, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}
+    status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}
+
+Quiet: it asks for the shares
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu.shared: 4}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu.shared: 4}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: b}
+    spec: {nodeName: gpu-1, containers: [{name: vllm, image: i, resources: {requests: {nvidia.com/gpu.shared: 1}, limits: {nvidia.com/gpu.shared: 1}}}]}
+    status: {phase: Running}
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from ragstow.rules.context import Context
+from ragstow.rules.engines import GPU_DOMAIN, is_device
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import Waiting, gpu_nodes, waiting
+
+
+class WrongResourceName(Rule):
+    """See the page above."""
+
+    cause = "wrong-resource-name"
+    severity = "high"
+    needs = frozenset({"snapshot", "events"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each workload that asks for a name nobody offers."""
+        offered = _offered(context)
+        if not offered:
+            return
+        for group in waiting(context):
+            missing = [name for name in _asked(context, group) if name not in offered and not _backed(context, name)]
+            if not missing or not group.by_default_scheduler:
+                continue
+            name = missing[0]
+            close = difflib.get_close_matches(name, sorted(offered), 1, 0.5) or sorted(offered)[:1]
+            nodes = offered[close[0]]
+            yield self.finding(
+                f"{group.workload} asks for {name}, which no node offers; {close[0]} is offered",
+                f"The GPU nodes offer {', '.join(sorted(offered))}. {name} is in no node's allocatable and behind no DeviceClass, so that "
+                "the pod waits whatever is free.",
+                Fix(
+                    f"Ask for {close[0]} instead, or change the sharing or MIG configuration of the nodes so that {name} is offered.",
+                    disruption=f"restarts {group.workload}",
+                    check="the pod gets a node",
+                ),
+                (*group.objects, *(ObjectRef("Node", "", node) for node in nodes[:5])),
+                evidence=(
+                    *group.evidence,
+                    Evidence(name, ObjectRef.of(group.pod), "spec.containers[*].resources.limits"),
+                    *(Evidence(close[0], ObjectRef("Node", "", node), "status.allocatable") for node in nodes[:2]),
+                ),
+                held=group.held,
+                since=group.since,
+            )
+
+
+def _asked(context: Context, group: Waiting) -> list[str]:
+    """NVIDIA names that the pod asks for; a typo such as nvidia.com/gpus counts, what schedulers of vendors add does not."""
+    return [
+        name
+        for name, count in context.requests(group.pod).items()
+        if count > 0
+        and (
+            is_device(name)
+            or (name.startswith(GPU_DOMAIN) and not name.startswith(f"{GPU_DOMAIN}gpumem") and name not in _VENDOR)
+        )
+    ]
+
+
+_VENDOR = frozenset(f"{GPU_DOMAIN}{name}" for name in ("gpucores", "gpumem", "gpumem-percentage", "priority"))
+
+
+def _offered(context: Context) -> dict[str, list[str]]:
+    """Resource -> nodes with some of it."""
+    table: dict[str, list[str]] = {}
+    for node in gpu_nodes(context):
+        for name, use in node.resources.items():
+            if use.capacity > 0:
+                table.setdefault(name, []).append(node.name)
+    return table
+
+
+def _backed(context: Context, name: str) -> bool:
+    """Whether a DeviceClass hands out this extended resource (KEP-5004)."""
+    implicit = "deviceclass.resource.kubernetes.io/"
+    return name.startswith(implicit) or any(
+        (item.raw.get("spec") or {}).get("extendedResourceName") == name
+        for item in context.snapshot.of("DeviceClass", "resource.k8s.io")
+    )

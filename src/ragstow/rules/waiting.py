@@ -1,0 +1,128 @@
+"""Pods that wait for a node, grouped by workload, with all that stands in their way on each node.
+
+Shared by the placement rules; says what is so, not which cause it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from ragstow.cluster.objects import Node, Pod
+from ragstow.inventory.model import NodeGpus
+from ragstow.rules.context import Context, NodeRefusal, PendingVerdict
+from ragstow.rules.engines import is_device
+from ragstow.rules.model import Evidence, ObjectRef
+
+DEFAULT_SCHEDULER = "default-scheduler"
+TAINT, AFFINITY, FIT, CORDON = "TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeUnschedulable"
+_NOT_FOR_WORK = frozenset(
+    {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/etcd"}
+)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The waiting pods of one workload that are alike: the first stands for all."""
+
+    context: Context
+    workload: ObjectRef
+    pods: tuple[Pod, ...]
+    since: str | None
+
+    @property
+    def pod(self) -> Pod:
+        """The pod that stands for the others."""
+        return self.pods[0]
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The pods as findings list them."""
+        return tuple(pod.key for pod in self.pods)
+
+    @property
+    def objects(self) -> tuple[ObjectRef, ...]:
+        """The workload, then its pods."""
+        return (self.workload, *map(ObjectRef.of, self.pods))
+
+    @cached_property
+    def wants(self) -> Mapping[str, int]:
+        """GPU devices that one pod asks for: resource -> count."""
+        return {name: count for name, count in self.context.requests(self.pod).items() if is_device(name) and count > 0}
+
+    @property
+    def by_default_scheduler(self) -> bool:
+        """Whether kube-scheduler decides about these pods."""
+        return self.pod.scheduler == DEFAULT_SCHEDULER
+
+    @cached_property
+    def verdict(self) -> PendingVerdict:
+        """The scheduler library's answer; empty where none is wired."""
+        return self.context.pending(self.pod) if self.context.pending is not None else PendingVerdict({}, (), "")
+
+    def refusals(self, node: Node | NodeGpus) -> tuple[NodeRefusal, ...]:
+        """Everything that stands in the way on one node."""
+        return self.verdict.refused.get(node.name, ())
+
+    def only(self, node: Node | NodeGpus, *plugins: str) -> bool:
+        """Whether the node refuses, and only for reasons of these plugins."""
+        found = {refusal.plugin for refusal in self.refusals(node)}
+        return bool(found) and found <= set(plugins)
+
+    @cached_property
+    def offering(self) -> tuple[NodeGpus, ...]:
+        """Nodes that offer every GPU resource which the pod wants (in any amount); all GPU nodes if it wants none."""
+        return tuple(
+            node
+            for node in gpu_nodes(self.context)
+            if all(node.resources.get(name) is not None and node.resources[name].allocatable > 0 for name in self.wants)
+        )
+
+    @cached_property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The scheduler's own words about the first pods: event, else condition."""
+        found: list[Evidence] = []
+        for pod in self.pods[:2]:
+            events = self.context.events.about(pod, "FailedScheduling", "Unschedulable", "FilteringFailed")
+            state = self.context.states.of(pod)
+            if events:
+                found.append(events[0].evidence)
+            elif state is not None and state.message:
+                found.append(Evidence(state.message, ObjectRef.of(pod), "status.conditions[PodScheduled].message"))
+        return tuple(found)
+
+
+def waiting(context: Context) -> tuple[Waiting, ...]:
+    """All waiting pods, grouped; pods of one workload with different requests or selectors form groups of their own."""
+    groups: dict[object, list[Pod]] = {}
+    since: dict[object, str | None] = {}
+    for state in context.states.in_state("pending"):
+        pod = state.pod
+        key = (
+            context.owners.workload(pod),
+            context.owners.replica_set(pod),
+            pod.scheduler,
+            tuple(sorted(context.requests(pod).items())),
+            pod.tolerations,
+            tuple(sorted(pod.node_selector.items())),
+        )
+        groups.setdefault(key, []).append(pod)
+        since.setdefault(key, state.since)
+    return tuple(Waiting(context, context.owners.workload(pods[0]), tuple(pods), since[key]) for key, pods in groups.items())
+
+
+def gpu_nodes(context: Context) -> tuple[NodeGpus, ...]:
+    """Nodes that have, or say that they have, GPUs."""
+    return tuple(node for node in context.inventory.nodes if node.sharing != "none")
+
+
+def for_work(context: Context, name: str) -> bool:
+    """Whether a node takes ordinary pods: neither cordoned nor the control plane's own."""
+    node = context.snapshot.get("Node", name)
+    return isinstance(node, Node) and not node.unschedulable and not any(taint.key in _NOT_FOR_WORK for taint in node.taints)
+
+
+def stuck_taints(node: Node) -> tuple[str, ...]:
+    """Taints of the node's own condition (not ready, unreachable, pressure): a toleration is not what is missing."""
+    return tuple(taint.key for taint in node.taints if taint.key.startswith("node.kubernetes.io/"))

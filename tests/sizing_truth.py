@@ -95,6 +95,8 @@ def _run(row: dict[str, str], facts: Facts) -> Run | None:
     )
     case = resolve(asked, facts)
     behaviour = facts.vllm.at(version)
+    if not behaviour.chunked_prefill:
+        tokens = max(tokens, case.context)
     terms = tuple(terms_of(case, behaviour, sequences, tokens))
     return Run(row["id"], row, model, case, behaviour, terms, tokens)
 

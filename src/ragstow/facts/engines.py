@@ -26,9 +26,9 @@ class Engine:
 
     `roles` it can serve, `gpu` whether it needs one, `versions` newest first, `sizing` which formula sums its memory ("none":
     by footprint only; "host": it takes no GPU memory), `model_types` of config.json that it serves (empty: not limited),
-    `flash_from` the compute capability from which attention scores are not kept in memory, `flash_only_types` the models that
-    run only there, `max_batch_tokens` its own default. A vector store needs `host_memory_factor` x vectors x dimensions x
-    `host_bytes_per_dimension` of host memory.
+    `compute_capabilities` of the cards that it has kernels for (empty: all from the least on), `flash_from` the one from which
+    attention scores are not kept in memory, `flash_only_types` the models that run only there, `max_batch_tokens` its own
+    default. A vector store needs `host_memory_factor` x vectors x dimensions x `host_bytes_per_dimension` of host memory.
     """
 
     name: Text
@@ -42,6 +42,7 @@ class Engine:
     needs_model: bool = True
     model_types: tuple[str, ...] = ()
     min_compute_capability: ComputeCapability | None = None
+    compute_capabilities: tuple[ComputeCapability, ...] = ()
     flash_from: ComputeCapability | None = None
     flash_only_types: tuple[str, ...] = ()
     max_batch_tokens: Count | None = None

@@ -132,9 +132,13 @@ def _refusals(case: Resolved, slot: Slot) -> tuple[Reason, ...]:
     if slot.compute_capability is not None:
         have = f"{slot.compute_capability[0]}.{slot.compute_capability[1]}"
         least = case.engine.min_compute_capability
+        built = case.engine.compute_capabilities
         if least is not None and slot.compute_capability < _pair(least):
             text = f"{case.engine.title} needs compute capability {least}, {card} has {have}"
             found.append(Reason("compute-capability", text, "another product, or another engine"))
+        elif built and have not in built:
+            text = f"{case.engine.title} has no kernels for compute capability {have} ({card})"
+            found.append(Reason("compute-capability", text, f"it has: {', '.join(built)}; or another engine"))
         if case.model.model_type in case.engine.flash_only_types and not _flash(case, slot):
             text = f"{case.engine.title} serves {case.model.model_type} models with flash attention only, {card} has none"
             found.append(Reason("compute-capability", text, f"a card of compute capability {case.engine.flash_from} or more"))

@@ -168,6 +168,13 @@ def test_decoder_embedders_run_only_where_the_engine_has_flash_attention() -> No
     assert not sized(asked, card("NVIDIA-A10G")).refusals
 
 
+def test_an_engine_is_refused_on_cards_that_it_has_no_kernels_for() -> None:
+    (reason,) = sized(embedder(), Slot(200 * GIB, "a newer card", (10, 3))).refusals
+    assert "10.3" in reason.text
+    assert "10.0" in reason.hint
+    assert not sized(embedder(), Slot(200 * GIB, "a card", (10, 0))).refusals
+
+
 def test_pooling_on_vllm_has_a_cache_for_decoders_and_none_for_encoders() -> None:
     slot = card("NVIDIA-L4", shared=True)
     decoder = sized(embedder(engine="vllm", version="0.33.0", model="Qwen/Qwen3-Embedding-0.6B", context=4096), slot)

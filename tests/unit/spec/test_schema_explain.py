@@ -63,7 +63,7 @@ def test_the_crd_is_valid_kubernetes(release: str) -> None:
 
 
 def test_the_crd_is_structural() -> None:
-    """What the API server asks of a schema: a type everywhere, no properties beside additionalProperties (structural schemas)."""
+    """What the API server asks of a schema: a type everywhere, and no properties beside additionalProperties."""
 
     def walk(schema: dict[str, Any], where: str) -> None:
         free = schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-int-or-string")

@@ -1,0 +1,1 @@
+"""Measurements that the documentation quotes; `make bench` runs the timed ones."""

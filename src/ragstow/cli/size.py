@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +14,9 @@ from ragstow.facts import Facts, load
 from ragstow.sizing import ComponentSizing, Slot, size, slot_of
 from ragstow.spec import load as load_service
 from ragstow.spec.model import Service
+
+if TYPE_CHECKING:
+    from ragstow.inventory.model import Inventory
 
 _MIB = 2**20
 
@@ -50,27 +52,37 @@ def command(
       ragstow size service.yaml --from cluster/
       ragstow size service.yaml --component llm -o json
     """
+    if products and from_ is not None:
+        raise UsageError("gpu-and-from", "--gpu and --from both name the cards", hint="leave one of them out")
     known = load(Path(facts) if facts is not None else None)
     service = load_service(Path(spec), known)
     chosen = [item for item in service.components if only in (None, item.name)]
     if not chosen:
         names = ", ".join(item.name for item in service.components)
         raise UsageError("no-component", f"{service.name} has no component {only}", hint=f"components: {names}")
-    slots = list(_slots(products, from_, assumed, release, known))
+    source = None
+    if from_ is not None:
+        from ragstow.cli.cluster import open_cluster
+
+        cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release)
+        slots, source = of_cluster(cluster.inventory, known), cluster.snapshot.source
+    else:
+        slots = [slot_named(label, known) for label in products] or [slot_of(gpu, known) for gpu in known.gpus.cards]
     answers = [answer for item in chosen for slot in slots if (answer := size(item, slot, known)) is not None]
     for line in service.notes:
         note(f"note: {line}")
     if output in ("json", "yaml"):
-        emit(sizing_document(service, answers, _source(from_)), output)
+        emit(sizing_document(service, answers, source), output)
         return
     from ragstow.cli.size_text import one_card, table, without_gpu
+    from ragstow.cli.table import width
 
     for item in chosen:
         rows = [answer for answer in answers if answer.name == item.name]
         if not rows:
             click.echo(without_gpu(item))
         elif len(slots) == 1:
-            click.echo(one_card(item, rows[0]))
+            click.echo(one_card(item, rows[0], wide=output == "wide", room=width()))
         else:
             click.echo(table(item, rows, wide=output == "wide"))
 
@@ -107,36 +119,22 @@ def slot_named(label: str, facts: Facts) -> Slot:
     return Slot(found.memory.mib * _MIB, f"{gpu.product}-MIG-{found.label}", gpu.cc)
 
 
-def _slots(
-    products: tuple[str, ...], from_: str | None, assumed: tuple[str, ...], release: str | None, facts: Facts
-) -> Iterator[Slot]:
-    if products and from_ is not None:
-        raise UsageError("gpu-and-from", "--gpu and --from both name the cards", hint="leave one of them out")
-    if products:
-        yield from (slot_named(label, facts) for label in products)
-    elif from_ is not None:
-        yield from _of_cluster(from_, assumed, release, facts)
-    else:
-        yield from (slot_of(gpu, facts) for gpu in facts.gpus.cards)
+def of_cluster(inventory: Inventory, facts: Facts) -> list[Slot]:
+    """The whole cards of a cluster, each product and memory once, in the order of the nodes.
 
-
-def _of_cluster(from_: str, assumed: tuple[str, ...], release: str | None, facts: Facts) -> Iterator[Slot]:
-    from ragstow.cli.cluster import open_cluster
-
-    cluster = open_cluster(from_, assumed=assumed, release=release)
-    seen: set[tuple[str, int | None]] = set()
-    for node in cluster.inventory.nodes:
-        if node.product is None or (node.product, node.memory_mib_per_card) in seen:
+    Raises:
+        InputError: no node names the product or the memory of its cards.
+    """
+    found: dict[tuple[str, int | None], Slot] = {}
+    for node in inventory.nodes:
+        key = (node.product or "", node.memory_mib_per_card)
+        gpu = facts.gpus.find(node.product) if node.product is not None else None
+        if key in found or not node.cards:
             continue
-        seen.add((node.product, node.memory_mib_per_card))
-        gpu = facts.gpus.find(node.product)
         if gpu is not None:
-            yield slot_of(gpu, facts, label_mib=node.memory_mib_per_card)
+            found[key] = slot_of(gpu, facts, label_mib=node.memory_mib_per_card)
         elif node.memory_mib_per_card is not None:
-            yield Slot(facts.gpus.visible_of_label(node.memory_mib_per_card).mib * _MIB, node.product)
-    if not seen:
+            found[key] = Slot(facts.gpus.visible_of_label(node.memory_mib_per_card).mib * _MIB, node.product)
+    if not found:
         raise InputError("no-gpu", "no node names the product of its GPUs", hint="--assume NODE=PRODUCT, or --gpu PRODUCT")
-
-
-def _source(from_: str | None) -> dict[str, Any] | None:
-    return None if from_ is None else {"path": from_, "takenAt": None}
+    return list(found.values())

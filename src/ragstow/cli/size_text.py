@@ -15,8 +15,8 @@ def gib(bytes_: int) -> str:
     return f"{bytes_ / _GIB:.2f}"
 
 
-def one_card(component: Component, answer: ComponentSizing) -> str:
-    """All terms on one product."""
+def one_card(component: Component, answer: ComponentSizing, *, wide: bool, room: int) -> str:
+    """All terms on one product; sources are cut to the room of a line unless `wide`."""
     lines = [_head(component), f"  on {_where(answer)}: {_verdict(answer)}"]
     width = max(len(item.name) for item in answer.terms)
     for item in answer.terms:
@@ -25,7 +25,8 @@ def one_card(component: Component, answer: ComponentSizing) -> str:
         lines.append(
             f"  {item.name:{width}}  {gib(item.bytes):>7} GiB  {gib(item.band[0])} to {gib(item.band[1])}{beside}{lever}"
         )
-        lines.append(f"  {'':{width}}      {item.source}")
+        source = f"  {'':{width}}      {item.source}"
+        lines.append(source if wide or len(source) <= room else source[: room - 4] + " ...")
     lines.append(f"  {'budget':{width}}  {gib(answer.budget_bytes):>7} GiB  {_budget(answer)}")
     shown = f"{gib(answer.band[0])} to {gib(answer.band[1])}, what nvidia-smi shows at the peak"
     lines.append(f"  {'total':{width}}  {gib(answer.total_bytes):>7} GiB  {shown}")

@@ -74,7 +74,7 @@ def non_torch_term(cards: int, behaviour: VllmRange) -> Term:
     return Term(
         "non-torch",
         round(amount.mib * MIB),
-        f"{_REFERENCE} 1.3 (vLLM {behaviour.since}+, {cards} cards)",
+        f"{_REFERENCE} 1.3 (vLLM {behaviour.since}+, {_cards(cards)})",
         (round(amount.band_mib[0] * MIB), round(amount.band_mib[1] * MIB)),
         "tensorParallel",
     )
@@ -86,7 +86,7 @@ def context_term(cards: int, behaviour: VllmRange) -> Term:
     return Term(
         "CUDA context",
         round(amount.mib * MIB),
-        f"{_REFERENCE} 1.1 (before the first snapshot, {cards} cards)",
+        f"{_REFERENCE} 1.1 (before the first snapshot, {_cards(cards)})",
         (round(amount.band_mib[0] * MIB), round(amount.band_mib[1] * MIB)),
         inside_budget=False,
     )
@@ -128,3 +128,7 @@ def _expert_workspace(case: Resolved, batch_tokens: int) -> float:
     size = (model.moe_intermediate_size or model.intermediate_size or 0) // case.cards
     first = (2 if model.gated_mlp else 1) * size
     return batch_tokens * (model.experts_per_token or 1) * (max(first, model.hidden_size) + size) * case.dtype_bytes
+
+
+def _cards(count: int) -> str:
+    return "1 card" if count == 1 else f"{count} cards"

@@ -54,6 +54,19 @@ def test_a_slice_is_a_product_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert embedder["fits"]
 
 
+def test_the_cards_of_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(ROOT / "examples" / "mixed-t4-a100" / "cluster")
+    found = answer(capsys, "size", SERVICE, "--from", folder)
+    jsonschema.Draft202012Validator(SCHEMA).validate(found)
+    assert folder in found["source"].values()
+    assert sorted({item["gpu"] for item in found["components"]}) == [CARD, "Tesla-T4"]
+
+
+def test_a_cluster_without_gpus_is_said_to_have_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["size", SERVICE, "--from", str(ROOT / "examples" / "no-gpu" / "cluster")]) == 2
+    assert "--gpu PRODUCT" in capsys.readouterr().err
+
+
 def test_the_same_bytes_whatever_the_hash_seed() -> None:
     shown = {
         subprocess.run(

@@ -8,10 +8,11 @@ reported. This room knows YAML and nothing of Kubernetes kinds.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -328,6 +329,31 @@ def _boolean(loader: Any, node: Any) -> bool:
     return _BOOLS[str(loader.construct_scalar(node))]
 
 
+def _checked(read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A value that its explicit tag does not fit (`!!int abc`) is an error of the text, as in go-yaml."""
+
+    def checked(loader: Any, node: Any) -> Any:
+        try:
+            return read(loader, node)
+        except (KeyError, ValueError):
+            raise yaml.constructor.ConstructorError(
+                None, None, f"cannot decode {str(node.value)[:40]!r} as {node.tag.rpartition(':')[2]}", node.start_mark
+            ) from None
+
+    return checked
+
+
+def _untagged(loader: Any, node: Any) -> Any:
+    """go-yaml passes over tags that it does not know; binary data becomes text."""
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    if node.tag == "tag:yaml.org,2002:binary":
+        return base64.b64decode("".join(node.value.split()), validate=True).decode("utf-8", "replace")
+    return loader.construct_scalar(node)
+
+
 for _tag, _pattern, _first in (
     ("null", _NULL, ["~", "n", "N", ""]),
     ("bool", _BOOL, list("yYnNtTfFoO")),
@@ -337,9 +363,12 @@ for _tag, _pattern, _first in (
     ("merge", re.compile(r"^<<$"), ["<"]),
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, _first)
-_Loader.add_constructor("tag:yaml.org,2002:bool", _boolean)
-_Loader.add_constructor("tag:yaml.org,2002:int", _integer)
-_Loader.add_constructor("tag:yaml.org,2002:float", _float)
+_Loader.add_constructor("tag:yaml.org,2002:bool", _checked(_boolean))
+_Loader.add_constructor("tag:yaml.org,2002:int", _checked(_integer))
+_Loader.add_constructor("tag:yaml.org,2002:float", _checked(_float))
+for _tag in ("binary", "set", "omap", "pairs"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _checked(_untagged))
+_Loader.add_constructor(None, _untagged)
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
 
 

@@ -47,8 +47,8 @@ class ShapeRole:
 @dataclass(frozen=True, slots=True)
 class CardGeometry:
     """A kind of card: its shape, `label_mib` of the whole card, PCI ids, the driver MIG needs, whether turning MIG on or off
-    resets the card, the roles of mig-parted's all-balanced ("role:count"), whether its default layouts cover the card, and
-    whether the placements were observed on this card or assumed from its shape."""
+    resets the card, the roles of mig-parted's all-balanced ("role:count"), whether its default layouts cover the card, whether
+    the placements were observed on this card or assumed from its shape, and drivers with which MIG does not work."""
 
     geometry: Text
     shape: Text
@@ -62,6 +62,7 @@ class CardGeometry:
     toggle_resets_gpu: bool = False
     balanced: tuple[Annotated[str, msgspec.Meta(pattern=r"^[^:]+:[0-9]+$")], ...] = ()
     default_layouts: bool = False
+    broken_drivers: tuple[Version, ...] = ()
     notes: str = ""
 
 

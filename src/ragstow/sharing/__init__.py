@@ -10,6 +10,11 @@
     labels                  the labels of GPU feature discovery
     preferred               which devices the plugin prefers
     migname, miglayout      names of MIG profiles; which instances fit on a card together
+    host, aftermath         a node as modes see it; the same node after a change, by the same model
+    slots, modes, migmode,
+    dra                     what a mode gives and denies on a node, or why it is impossible there
+    effects                 what a change does to the other pods of the node
+    pluginfile              configuration files made for a way of sharing
     migparted, migapply     mig-parted's file, and what it makes of a layout on a card
     miggenerate             the layouts that mig-parted generates by itself
 

@@ -79,7 +79,9 @@ def labels(verdict: Verdict, machine: Machine) -> Labels:
     if not cards:
         log.append("W No labels generated from any source")
     fixed, one_of = _apart(sets)
-    refused = tuple(sorted({f"value of {key}: {value}" for made in sets for key, value in made.items() if not _allowed(value)}))
+    refused = tuple(
+        sorted({f"value of {key}: {value}" for made in sets for key, value in made.items() if not valid_value(value)})
+    )
     return Labels(fixed, one_of, refused, tuple(log))
 
 
@@ -309,7 +311,8 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _allowed(value: str) -> bool:
+def valid_value(value: str) -> bool:
+    """Whether the API server takes this as the value of a label."""
     return len(value) <= 63 and re.fullmatch(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?", value) is not None
 
 

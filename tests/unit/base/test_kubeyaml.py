@@ -130,3 +130,31 @@ def test_a_large_list_reads_the_same_in_pieces() -> None:
     with pytest.raises(InputError) as caught:
         kubeyaml.load_all(text + "---\nx: [\n")
     assert caught.value.place.line == 140_000 + 8
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("---\n", None),
+        ("---\n---\na: 1\n", None),
+        ("a: 1\n---\na: [\n", {"a": 1}),
+        ("# nothing\n", None),
+        ("{a: 1,}", {"a": 1}),
+    ],
+)
+def test_the_first_document_alone(text: str, value: object) -> None:
+    found = kubeyaml.first(text)
+    assert (found.value if found is not None else None) == value
+
+
+@pytest.mark.parametrize("text", ["a: [", "a: !!int abc", "a: !!float x", "a: !!bool maybe", "a: !!binary '?'"])
+def test_what_is_no_yaml_is_told(text: str) -> None:
+    with pytest.raises(InputError):
+        kubeyaml.first(text)
+
+
+def test_unknown_tags_are_passed_over() -> None:
+    found = kubeyaml.first("a: !mine x\nb: !mine {c: 1}\nd: !mine [2]\ne: !!binary aGk=\nf: !!set {g}\n")
+    assert found is not None
+    assert found.value == {"a": "x", "b": {"c": 1}, "d": [2], "e": "hi", "f": {"g": None}}

@@ -127,6 +127,7 @@ MIG_LAYOUT = NodeLayout(
     mig_layout="ragstow-research",
     labels={"nvidia.com/mig.config": "ragstow-research", "ragstow.dev/pool": "research"},
     labels_before={"nvidia.com/mig.config": "all-disabled"},
+    labels_after={"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "ragstow.dev/pool": "research"},
     resources_after={"nvidia.com/gpu": 7, "nvidia.com/mig-1g.10gb": 4, "nvidia.com/mig-3g.40gb": 1},
 )
 H100 = "NVIDIA-H100-80GB-HBM3"

@@ -165,11 +165,37 @@ def test_steps_by_hand_teach_the_strategy_then_cut_then_open_the_node() -> None:
         "helm upgrade nvdp nvidia-device-plugin",
         "--overwrite nvidia.com/device-plugin.config=research-mig",
         "nvidia-mig-parted apply",
-        "-cgi 3g.40gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb -C",
+        # 3g.40gb at 0 would leave room for three 1g.10gb only.
+        "-cgi 1g.10gb:0,1g.10gb:1,1g.10gb:2,1g.10gb:3,3g.40gb:4 -C",
         "rollout restart daemonset/nvdp-nvidia-device-plugin",
         "--overwrite ragstow.dev/pool=research",
         "kubectl apply -k workloads/\n",
     )
+
+
+def test_a_card_that_the_facts_do_not_know_is_cut_largest_first() -> None:
+    before = SCENARIOS["mig-by-hand"]()
+    layout = replace(before.plan.layouts[0], labels_after={"nvidia.com/gpu.product": "Acme-X1"})
+    text = steps(Scenario(before.service, replace(before.plan, layouts=(layout,))))
+    assert "-cgi 3g.40gb,1g.10gb,1g.10gb,1g.10gb,1g.10gb -C" in text
+
+
+def test_switching_mig_off_needs_no_layout_and_no_other_strategy() -> None:
+    off = replace(
+        MIG_LAYOUT,
+        sharing="exclusive",
+        changes=("MIG: off on all cards",),
+        mig={card: {} for card in range(8)},
+        mig_layout="all-disabled",
+        labels={"nvidia.com/mig.config": "all-disabled", "ragstow.dev/pool": "research"},
+        labels_before={"nvidia.com/mig.config": "all-1g.10gb"},
+    )
+    for scenario in (mig_operator(), with_plugin(mig_operator(), mig_config_data={}, mig_strategy="mixed")):
+        made = files(Scenario(scenario.service, replace(scenario.plan, layouts=(off,))))
+        assert [path for path in made if path.startswith("nodes/")] == ["nodes/node-labels.yaml"]
+    hand = SCENARIOS["mig-by-hand"]()
+    text = steps(Scenario(hand.service, replace(hand.plan, layouts=(replace(off, plugin_config=None),))))
+    assert "nvidia-smi -i 7 -mig 0" in text
 
 
 def test_undoing_goes_backwards() -> None:

@@ -23,6 +23,7 @@ CONFIG, CONFIG_PATCH = "nodes/mig-parted-config.yaml", "nodes/mig-parted-config-
 POLICY_PATCH = "nodes/clusterpolicy-mig-patch.yaml"
 KEY = "config.yaml"
 DEFAULT_CONFIG_MAP = "default-mig-parted-config"
+_STRATEGIES = (("mig-mixed", "mixed"), ("mig-single", "single"))
 _BASIC = {
     "all-disabled": [{"devices": "all", "mig-enabled": False}],
     "all-enabled": [{"devices": "all", "mig-enabled": True, "mig-devices": {}}],
@@ -73,10 +74,12 @@ def by_operator(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
     plugin = context.plan.cluster.plugin
     namespace, policy = plugin.namespace or "gpu-operator", plugin.cluster_policy or "cluster-policy"
     known = existing(plugin)
-    added = {name: entries(layout) for layout in layouts if (name := layout_name(context, layout)) not in known}
-    strategy = "mixed" if any(layout.sharing == "mig-mixed" for layout in layouts) else "single"
+    # A layout that switches MIG off is in every configuration of the operator's own making.
+    there = known or _BASIC
+    added = {name: entries(layout) for layout in layouts if (name := layout_name(context, layout)) not in there}
+    strategy = next((wanted for sharing, wanted in _STRATEGIES if any(row.sharing == sharing for row in layouts)), None)
     spec: dict[str, Any] = {}
-    if plugin.mig_strategy != strategy:
+    if strategy is not None and plugin.mig_strategy != strategy:
         spec["mig"] = {"strategy": strategy}
     files: list[RenderedFile] = []
     objects: dict[str, Any] = {}
@@ -92,7 +95,7 @@ def by_operator(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
         )
     elif added:
         name = names.join("ragstow", context.service.name, "mig")
-        config = config_map(context, namespace, name, {KEY: dump(document({**(known or _BASIC), **added}))})
+        config = config_map(context, namespace, name, {KEY: dump(document({**there, **added}))})
         about = "Layouts for the MIG manager: those that the operator brings, and ours."
         if not known:
             about += (

@@ -132,8 +132,10 @@ def _affinity(item: Item) -> Manifest:
 
 
 def _spread(item: Item) -> Manifest:
+    # Never all on one node; more than that is not promised, so it must not keep a pod from starting.
     return {
-        "maxSkew": 1,
+        "maxSkew": max(item.component.replicas - 1, 1),
+        "minDomains": 2,
         "topologyKey": names.HOSTNAME,
         "whenUnsatisfiable": "DoNotSchedule",
         "nodeTaintsPolicy": "Honor",

@@ -48,7 +48,7 @@ def command(
 
     \b
     Examples:
-      ragstow size service.yaml --gpu NVIDIA-L4
+      ragstow size service.yaml --gpu PRODUCT     (kubectl get nodes -L nvidia.com/gpu.product)
       ragstow size service.yaml --from cluster/
       ragstow size service.yaml --component llm -o json
     """

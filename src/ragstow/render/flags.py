@@ -20,7 +20,7 @@ def arguments(item: Item) -> list[str]:
         text.replace("{model}", item.component.model or "").replace("{port}", str(item.port or serving.port))
         for text in serving.args
     ]
-    sized = item.planned.sizing.engine_args if item.planned.sizing else ()
+    sized = _sized(item)
     own = without(_own(item, serving.flags), sized)
     return [*without(start, sized), *own, *sized, *item.component.args]
 
@@ -35,7 +35,8 @@ def _own(item: Item, flags: EngineFlags) -> list[str]:
         (flags.concurrency, component.concurrency if component.given("concurrency") else None),
         (flags.batch_tokens, component.max_batch_tokens),
         (flags.dtype, component.dtype if component.given("dtype") else None),
-        (flags.quantization, component.quantization if component.given("quantization") else None),
+        # Where the engine was sized, the sum says what it must be told: mostly nothing, since the checkpoint knows.
+        (flags.quantization, component.quantization if component.given("quantization") and not _sized(item) else None),
         (flags.kv_dtype, component.kv_cache_dtype if component.given("kv_cache_dtype") else None),
         (flags.utilization, budget.gpu_memory_utilization if budget else None),
         (flags.kv_bytes, budget.kv_cache_memory_bytes if budget else None),
@@ -45,6 +46,10 @@ def _own(item: Item, flags: EngineFlags) -> list[str]:
         if flag is not None and value not in (None, "none", "auto"):
             made += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
     return made
+
+
+def _sized(item: Item) -> tuple[str, ...]:
+    return item.planned.sizing.engine_args if item.planned.sizing else ()
 
 
 def without(arguments: Sequence[str], others: Sequence[str]) -> list[str]:

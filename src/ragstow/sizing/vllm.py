@@ -74,7 +74,7 @@ def pinned(case: Resolved, slot: Slot, facts: Facts) -> ComponentSizing:
     band = band_of(terms)
     budget = Budget(kv_cache_memory_bytes=cache) if layout and behaviour.pinned_kv else None
     upper_inside = band_of(item for item in terms if item.inside_budget)[1]
-    share = min(0.99, ceil(100 * upper_inside / max(1, slot.visible_bytes)) / 100)
+    share = min(0.99, ceil(1000 * upper_inside / max(1, slot.visible_bytes)) / 1000)
     if budget is None:
         budget = Budget(gpu_memory_utilization=share)
     return ComponentSizing(

@@ -31,7 +31,7 @@ def arguments(
         listed.append((flags.tensor_parallel, str(case.cards)))
     if budget.kv_cache_memory_bytes is not None:
         listed.append((flags.kv_bytes, str(budget.kv_cache_memory_bytes)))
-    listed.append((flags.utilization, f"{share:.2f}"))
+    listed.append((flags.utilization, f"{share:.3f}".removesuffix("0")))
     if slot.compute_capability is not None and slot.compute_capability < _BF16_FROM and case.dtype == "bfloat16":
         listed.append((flags.dtype, "float16"))
     elif case.component.given("dtype"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ragstow.errors import InputError
+from ragstow.facts import Facts
+from ragstow.facts.gpus import split_product
 from ragstow.spec.document import SpecShape
 from ragstow.spec.lookup import Known
 from ragstow.spec.model import MODE_ISOLATION, SHARING_MODES, Isolation, SharingMode
@@ -14,11 +16,14 @@ _STRENGTH: Mapping[Isolation, int] = {"none": 0, "memory": 1, "fault": 2}
 _PLACEMENT = ("spec", "placement")
 
 
-def check_placement(spec: SpecShape, components: Sequence[Known], names: Sequence[str], where: Where) -> Iterator[InputError]:
+def check_placement(
+    spec: SpecShape, components: Sequence[Known], names: Sequence[str], facts: Facts, where: Where
+) -> Iterator[InputError]:
     """Everything wrong between components.
 
     Args:
         spec: the service.
+        facts: product labels.
         components: those that could be read.
         names: the names of all components of the document, readable or not.
         where: for the places of errors.
@@ -32,6 +37,7 @@ def check_placement(spec: SpecShape, components: Sequence[Known], names: Sequenc
         return
     if placement.sharing is not None and "auto" in placement.sharing and len(placement.sharing) > 1:
         yield where.error("sharing", (*_PLACEMENT, "sharing"), "auto stands for all modes, it cannot be listed with others")
+    yield from _products(placement.products or (), facts, where)
     together = _groups("together", placement.together or (), by_name, names, where)
     apart = _groups("apart", placement.apart or (), by_name, names, where)
     yield from together[1]
@@ -79,6 +85,23 @@ def _isolation(
         able = ", ".join(mode for mode in SHARING_MODES if _STRENGTH[MODE_ISOLATION[mode]] >= _STRENGTH[wanted])
         said = f"{known.shape.name} wants isolation {wanted}, but placement.sharing allows only modes that give less ({given})"
         yield where.error("isolation-impossible", (*_PLACEMENT, "sharing"), said, f"allow one of {able}, or a lower isolation")
+
+
+def _products(labels: Sequence[str], facts: Facts, where: Where) -> Iterator[InputError]:
+    known = [name for row in facts.gpus.cards for name in (row.product, *row.aliases)]
+    for index, label in enumerate(labels):
+        path = (*_PLACEMENT, "products", index)
+        bare = split_product(label)
+        if bare.shared or bare.profile is not None:
+            yield where.error("product-suffix", path, f"{label} carries a suffix of sharing or MIG", f"products: [{bare.base}]")
+        elif label not in known:
+            found = facts.gpus.find(label)
+            hint = f"did you mean {found.product}?" if found is not None else near(label, known)
+            hint = (
+                hint
+                or "the value of the node label nvidia.com/gpu.product; a card of your own is a row of gpus.csv (--facts DIR)"
+            )
+            yield where.error("product-unknown", path, f"product {label!r} is not in the facts", hint)
 
 
 def _groups(

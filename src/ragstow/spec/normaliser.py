@@ -66,7 +66,7 @@ def _service(parsed: Parsed, facts: Facts, folder: Path | None) -> Service:
         components.append(known)
         errors += found
         errors += check_component(known, name, facts, where)
-    errors += check_placement(shape.spec, components, _names(parsed), where)
+    errors += check_placement(shape.spec, components, _names(parsed), facts, where)
     if errors:
         raise InputErrors(_in_order(errors))
     recorded = _recorded(shape)

@@ -82,3 +82,11 @@ def test_versions_choose_the_range_they_belong_to() -> None:
     assert vllm.at("0.0.1").since == vllm.rows[0].since
     assert vllm.at("0.19.0").validated
     assert not vllm.at("0.33.0").validated
+
+
+def test_engines_that_can_be_run_without_an_image_of_ones_own_have_a_version_for_it() -> None:
+    for serving in FACTS.serving.rows:
+        engine = FACTS.engines.find(serving.engine)
+        assert engine is not None, serving.engine
+        assert engine.newest is not None, serving.engine
+        assert "{" not in (serving.image_for(engine.newest, "8.0") or "{"), serving.engine

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import re
+import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -102,8 +103,8 @@ def _rows(table: Table[R], path: Path, faults: list[Fault]) -> dict[tuple[Any, .
     for line, raw, line_of in _csv(path, fields, faults) if path.suffix == ".csv" else _yaml(path, faults):
         before = len(faults)
         _unknown_fields(raw, fields, path, line, line_of, faults)
-        row = _convert(table.row, raw, fields, path, line, line_of, faults) if len(faults) == before else None
-        if row is None:
+        row = _convert(table.row, raw, fields, path, line, line_of, faults)
+        if row is None or len(faults) > before:
             continue
         faults.extend(Fault(Place(str(path), line), message) for message in (table.check(row) if table.check else ()))
         key = tuple(getattr(row, name) for name in table.key)
@@ -202,16 +203,38 @@ def _yaml(path: Path, faults: list[Fault]) -> Iterable[tuple[int, dict[str, Any]
 def _unknown_fields(
     raw: Mapping[str, Any], fields: Mapping[str, _Field], path: Path, line: int, line_of: LineOf, faults: list[Fault]
 ) -> None:
-    for name in raw:
-        if name not in fields:
-            import difflib  # only where something is wrong: it is slow to load
+    for at, names in _strangers(raw, fields, ()):
+        import difflib  # only where something is wrong: it is slow to load
 
-            near = difflib.get_close_matches(str(name), list(fields), 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            faults.append(Fault(Place(str(path), line_of((name,)) or line), f"unknown field {name!r}{hint}"))
+        near = difflib.get_close_matches(str(at[-1]), names, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        faults.append(Fault(Place(str(path), line_of(at) or line), f"unknown field {str(at[-1])!r}{hint}"))
     for name, field in fields.items():
         if field.required and name not in raw:
             faults.append(Fault(Place(str(path), line), f"{name} is missing"))
+
+
+def _strangers(
+    raw: Mapping[str, Any], fields: Mapping[str, _Field], at: tuple[str | int, ...]
+) -> Iterable[tuple[tuple[str | int, ...], list[str]]]:
+    """Every key that no field has, inside nested rows too: its path, and the names that would be right there."""
+    for name, value in raw.items():
+        if name not in fields:
+            yield (*at, name), list(fields)
+        elif isinstance(value, dict | list) and (inner := _row_inside(fields[name].type)) is not None:
+            items = enumerate(value) if isinstance(value, list) else ((None, value),)
+            for index, item in items:
+                if isinstance(item, dict):
+                    yield from _strangers(item, _fields(inner), (*at, name) if index is None else (*at, name, index))
+
+
+def _row_inside(type_: Any) -> type | None:
+    """The dataclass in a field's type: itself, an optional one, or a tuple of them."""
+    if dataclasses.is_dataclass(type_):
+        return type_ if isinstance(type_, type) else None
+    if typing.get_origin(type_) in (tuple, typing.Union, types.UnionType):
+        return next((found for part in typing.get_args(type_) if (found := _row_inside(part)) is not None), None)
+    return None
 
 
 def _convert(
@@ -229,6 +252,8 @@ def _convert(
         pass
     # The fast way stops at the first fault; the slow one names all.
     for name, value in raw.items():
+        if name not in fields:
+            continue
         try:
             msgspec.convert(value, fields[name].type, strict=path.suffix != ".csv")
         except msgspec.ValidationError as error:

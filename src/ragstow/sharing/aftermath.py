@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ragstow.errors import Reason
 from ragstow.facts import Facts
 from ragstow.sharing import devices, labels, mpsdaemon, verdict
-from ragstow.sharing.devices import Device
+from ragstow.sharing.devices import Served
 from ragstow.sharing.host import Cut, Host, machine_of
 from ragstow.sharing.labels import Labels
 from ragstow.sharing.pluginconfig import Strategy
@@ -38,7 +38,7 @@ class Aftermath:
     resources: Mapping[str, int]
     labels: Mapping[str, str]
     possible_labels: tuple[Mapping[str, str], ...] = ()
-    devices: Mapping[str, Mapping[str, Device]] = field(default_factory=dict)
+    devices: Mapping[str, Served] = field(default_factory=dict)
     strategy: Strategy = "none"
     cap_mib: int | None = None
     warnings: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ k8s-device-plugin internal/rm (device_map.go, rm.go, devices.go), internal/plugi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ragstow.sharing.machine import Card, Instance, Machine, Platform
@@ -35,11 +35,45 @@ class Device:
         return ":" in self.index
 
 
+class Served(Mapping[str, Device]):
+    """The devices of one resource by id, kept as devices and factors: a million shares take no more room than one.
+
+    `groups` maps the id of a card or MIG device to it and the factors by which it is replicated (none: it is handed out as it
+    is). Of several factors the largest decides how many shares there are; a share belongs to the last factor that reaches it.
+    """
+
+    def __init__(self, groups: Mapping[str, tuple[Device, tuple[int, ...]]]) -> None:
+        self.groups = dict(groups)
+
+    def __getitem__(self, item: str) -> Device:
+        uuid, shares, number = item.partition("::")
+        device, factors = self.groups[uuid]
+        if not factors and not shares:
+            return device
+        if not factors or not number.isdigit() or str(int(number)) != number or int(number) >= max(factors):
+            raise KeyError(item)
+        return _share(device, int(number), next(factor for factor in reversed(factors) if int(number) < factor))
+
+    def __iter__(self) -> Iterator[str]:
+        for uuid, (_, factors) in self.groups.items():
+            if not factors:
+                yield uuid
+            else:
+                yield from (f"{uuid}::{number}" for number in range(max(factors)))
+
+    def __len__(self) -> int:
+        return sum(max(factors, default=1) for _, factors in self.groups.values())
+
+
+def _share(device: Device, number: int, factor: int) -> Device:
+    return Device(f"{device.uuid}::{number}", device.uuid, device.index, device.memory_bytes, device.compute_capability, factor)
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What the plugin serves: resource name -> device id -> device; and what it logs."""
 
-    resources: Mapping[str, Mapping[str, Device]] = field(default_factory=dict)
+    resources: Mapping[str, Served] = field(default_factory=dict)
     log: tuple[str, ...] = ()
     failure: Failure | None = None
 
@@ -67,7 +101,7 @@ def offer(verdict: Verdict, machine: Machine) -> Offer:
     try:
         resources = _serve(config, machine, patterns, log)
         if config.sharing.strategy == "mps" and any(
-            device.is_mig for devices in resources.values() for device in devices.values()
+            device.is_mig for served in resources.values() for device, _ in served.groups.values()
         ):
             raise Ended("unable to create plugins: failed to create plugin: sharing using MPS is not supported for MIG devices")
     except Ended as error:
@@ -102,7 +136,7 @@ def mig_resources(config: Config, machine: Machine, log: list[str]) -> Mapping[s
     return names
 
 
-def _serve(config: Config, machine: Machine, patterns: Mapping[str, str], log: list[str]) -> dict[str, dict[str, Device]]:
+def _serve(config: Config, machine: Machine, patterns: Mapping[str, str], log: list[str]) -> dict[str, Served]:
     for channel in config.imex_channel_ids:
         if channel in machine.imex_channels:
             continue
@@ -144,7 +178,7 @@ def discovery(config: Config, machine: Machine, log: list[str]) -> str:
     return "nvml"
 
 
-def device_map(config: Config, machine: Machine, patterns: Mapping[str, str], log: list[str]) -> dict[str, dict[str, Device]]:
+def device_map(config: Config, machine: Machine, patterns: Mapping[str, str], log: list[str]) -> dict[str, Served]:
     """Resource name -> device id -> device on a machine with NVML.
 
     Raises:
@@ -230,24 +264,17 @@ def _check_mig(machine: Machine, uniform: bool, log: list[str]) -> None:
         raise Ended(_visiting("invalid MIG configuration: ", "more than one MIG device type present on node"))
 
 
-def replicate(shared: SharedResources, found: Mapping[str, Mapping[str, Device]]) -> dict[str, dict[str, Device]]:
+def replicate(shared: SharedResources, found: Mapping[str, Mapping[str, Device]]) -> dict[str, Served]:
     """Every device of a shared resource `replicas` times, under its new name; names that the machine lacks are passed over.
 
     A resource listed twice keeps the larger number of ids (updateDeviceMapWithReplicas).
     """
     listed = {resource.name for resource in shared.resources}
-    made: dict[str, dict[str, Device]] = {name: dict(devices) for name, devices in found.items() if name not in listed}
+    made: dict[str, dict[str, tuple[Device, tuple[int, ...]]]] = {
+        name: {uuid: (device, ()) for uuid, device in devices.items()} for name, devices in found.items() if name not in listed
+    }
     for resource in shared.resources:
-        for device in found.get(resource.name, {}).values():
+        for uuid, device in found.get(resource.name, {}).items():
             target = made.setdefault(resource.rename or resource.name, {})
-            for number in range(resource.replicas):
-                share = Device(
-                    f"{device.id}::{number}",
-                    device.uuid,
-                    device.index,
-                    device.memory_bytes,
-                    device.compute_capability,
-                    resource.replicas,
-                )
-                target[share.id] = share
-    return made
+            target[uuid] = (device, (*target.get(uuid, (device, ()))[1], resource.replicas))
+    return {name: Served(groups) for name, groups in made.items()}

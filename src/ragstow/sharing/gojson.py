@@ -46,16 +46,11 @@ def number(value: int | float) -> str:
     if isinstance(value, int) and -(2**63) <= value < 2**64:
         return str(value)
     real = float(value)
-    if real.is_integer() and abs(real) < 1e21:
-        return str(int(real))
-    text = repr(real)
-    mantissa, _, exponent = text.partition("e")
-    if exponent:
-        power = int(exponent)
-        if -6 <= power < 21:
-            return format(Decimal(text), "f")
-        return f"{mantissa.removesuffix('.0')}e{'-' if power < 0 else '+'}{abs(power):0{2 if power > 0 else 1}d}"
-    return text
+    if real == 0 or 1e-6 <= abs(real) < 1e21:
+        return format(Decimal(repr(real)), "f").removesuffix(".0")
+    mantissa, _, exponent = repr(real).partition("e")
+    power = int(exponent)
+    return f"{mantissa.removesuffix('.0')}e{'-' if power < 0 else '+'}{abs(power):0{2 if power > 0 else 1}d}"
 
 
 def finite(value: object) -> bool:

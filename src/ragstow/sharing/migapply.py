@@ -60,6 +60,8 @@ def apply(profiles: tuple[CardProfile, ...], wanted: Mapping[str, int]) -> Appli
         profiles: the card's profiles in the driver's order.
         wanted: as in a layout's `mig-devices`.
     """
+    if _too_many(profiles, wanted):
+        return FAILED
     items = _flatten(profiles, wanted)
     if not items:
         return Applied((), {}, not wanted)
@@ -76,6 +78,16 @@ def apply(profiles: tuple[CardProfile, ...], wanted: Mapping[str, int]) -> Appli
 _Item = tuple[CardProfile, ProfileName]
 _Instance = tuple[int, CardProfile, int]
 """Start, profile, compute slices in use."""
+
+
+def _too_many(profiles: tuple[CardProfile, ...], wanted: Mapping[str, int]) -> bool:
+    """Whether a count is beyond what any ordering could give, so that none need be tried."""
+    found = [(resolve(profiles, text), count) for text, count in wanted.items()]
+    if any(item is None or count < 0 for item, count in found):
+        return False
+    return any(
+        item is not None and count > item[0].placement.max * (item[0].name.slices // item[1].compute) for item, count in found
+    )
 
 
 def _flatten(profiles: tuple[CardProfile, ...], wanted: Mapping[str, int]) -> list[_Item]:

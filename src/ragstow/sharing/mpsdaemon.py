@@ -57,16 +57,14 @@ def daemons(verdict: Verdict, machine: Machine) -> tuple[Daemon, ...] | str:
         return str(error)
     made = []
     for name in sorted(resources):
-        devices = tuple(resources[name].values())
-        if not any("::" in device.id for device in devices):
+        groups = tuple(resources[name].groups.values())
+        if not any(factors for _, factors in groups):
             continue
-        for device in devices:
+        for device, factors in groups:
             most = most_clients(_capability(device))
-            if not device.is_mig and device.replicas > most:
-                return (
-                    f"invalid MPS configuration: invalid device maximum allowed replicas exceeded: {device.replicas} > {most}"
-                )
-        made.append(Daemon(name, _threads(devices), _limits(devices)))
+            if not device.is_mig and max(factors, default=1) > most:
+                return f"invalid MPS configuration: invalid device maximum allowed replicas exceeded: {max(factors)} > {most}"
+        made.append(Daemon(name, 100 // (len(resources[name]) // len(groups)), _limits(groups)))
     return tuple(made)
 
 
@@ -75,17 +73,9 @@ def _capability(device: Device) -> tuple[int, int] | None:
     return (int(major), int(minor)) if dot else None
 
 
-def _threads(devices: tuple[Device, ...]) -> int:
-    cards = len({device.uuid for device in devices})
-    return 100 // (len(devices) // cards)
-
-
-def _limits(devices: tuple[Device, ...]) -> dict[str, int]:
-    shares: dict[str, list[Device]] = {}
-    for device in devices:
-        shares.setdefault(device.index, []).append(device)
+def _limits(groups: tuple[tuple[Device, tuple[int, ...]], ...]) -> dict[str, int]:
     return {
-        index: of_card[0].memory_bytes // len(of_card) // 2**20
-        for index, of_card in sorted(shares.items())
-        if of_card[0].memory_bytes
+        device.index: device.memory_bytes // max(factors, default=1) // 2**20
+        for device, factors in sorted(groups, key=lambda group: group[0].index)
+        if device.memory_bytes
     }

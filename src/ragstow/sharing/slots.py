@@ -38,15 +38,13 @@ class Slot:
 
 def slots_of(after: Aftermath, host: Host, cuts: tuple[Cut, ...], facts: Facts) -> tuple[Slot, ...]:
     """Every kind of slot, in the order of resource names and profiles."""
-    made = []
-    for resource, devices in sorted(after.devices.items()):
-        kinds: dict[str | None, list[Device]] = {}
-        for device in devices.values():
-            kinds.setdefault(_profile(device, cuts), []).append(device)
-        made += [
-            _slot(after, host, resource, profile, kinds[profile], facts)
-            for profile in sorted(kinds, key=lambda name: name or "")
-        ]
+    made: list[Slot] = []
+    for resource, served in sorted(after.devices.items()):
+        kinds: dict[str | None, list[tuple[Device, int]]] = {}
+        for device, factors in served.groups.values():
+            kinds.setdefault(_profile(device, cuts), []).append((device, max(factors, default=1)))
+        names = sorted(kinds, key=lambda name: name or "")
+        made += [_slot(after, host, resource, profile, kinds[profile], facts) for profile in names]
     return tuple(made)
 
 
@@ -58,9 +56,12 @@ def _profile(device: Device, cuts: tuple[Cut, ...]) -> str | None:
     return instances[int(number)]
 
 
-def _slot(after: Aftermath, host: Host, resource: str, profile: str | None, devices: list[Device], facts: Facts) -> Slot:
-    sharers = max(max(device.replicas for device in devices), 1)
-    cards = len({device.index.partition(":")[0] for device in devices})
+def _slot(
+    after: Aftermath, host: Host, resource: str, profile: str | None, devices: list[tuple[Device, int]], facts: Facts
+) -> Slot:
+    sharers = max(factor for _, factor in devices)
+    total = sum(factor for _, factor in devices)
+    cards = len({device.index.partition(":")[0] for device, _ in devices})
     memory, cap = whole_or_slice(host, profile, facts)
     mode: Mode = "exclusive" if profile is None else "mig"
     isolation: Isolation = "fault"
@@ -71,7 +72,7 @@ def _slot(after: Aftermath, host: Host, resource: str, profile: str | None, devi
             isolation = "memory" if cap is not None else "none"
         else:
             cap = None
-    return Slot(mode, isolation, resource, profile, len(devices), cards, sharers, memory, cap)
+    return Slot(mode, isolation, resource, profile, total, cards, sharers, memory, cap)
 
 
 def whole_or_slice(host: Host, profile: str | None, facts: Facts) -> tuple[Memory, int | None]:

@@ -84,6 +84,11 @@ def test_a_yaml_row_may_say_its_own_source(tmp_path: Path) -> None:
             ),
             ["clouds.yaml:9", "taints[0].effect"],
         ),
+        (
+            "clouds.yaml",
+            "source: s\nchecked: 2026-11-30\nrows:\n- cloud: a\n  name: A\n  taints:\n  - {key: k, value: v, efect: e}\n",
+            ["clouds.yaml:7", "'efect'", "did you mean 'effect'"],
+        ),
         ("clouds.yaml", "source: s\nchecked: today\nrows:\n- {cloud: a, name: A}\n", ["checked", "today"]),
         ("clouds.yaml", "rows: 3\n", ["rows must be a list"]),
         ("clouds.yaml", "- a\n", ["expected one mapping"]),
@@ -101,11 +106,11 @@ def test_a_broken_user_file_is_named_with_line_and_every_fault(tmp_path: Path, f
 
 def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     rows = GPU_ROW.replace("16384", "lots").replace("8.6", "x") + GPU_ROW.replace("Acme-X1", "Acme-X2").replace("seen", "maybe")
-    (tmp_path / "gpus.csv").write_text(GPU_HEADER + rows)
-    with pytest.raises(FactsError, match="3 faults") as caught:
+    (tmp_path / "gpus.csv").write_text(GPU_HEADER.replace("memory_mib", "memory_mb") + rows)
+    with pytest.raises(FactsError, match="5 faults") as caught:
         facts.load(tmp_path).check()
-    assert str(caught.value).count("gpus.csv:2") == 2
-    assert str(caught.value).count("gpus.csv:3") == 1
+    assert str(caught.value).count("gpus.csv:2") == 3
+    assert str(caught.value).count("gpus.csv:3") == 2
 
 
 def test_a_folder_that_is_not_there_or_a_file_of_unknown_name_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ragstow.cluster.objects import Pod, Resources
 from ragstow.cluster.snapshot import Snapshot
@@ -91,3 +92,8 @@ class Context:
     def texts(self) -> Texts:
         """Everything that programs said, with the signatures found in it."""
         return Texts(self.snapshot, self.events, self.logs, self.states, self.facts.signatures)
+
+    @cached_property
+    def kubelet_configurations(self) -> tuple[Mapping[str, Any], ...]:
+        """The KubeletConfiguration documents that came with the cluster."""
+        return tuple(item.raw for item in self.snapshot.everything if item.kind == "KubeletConfiguration")

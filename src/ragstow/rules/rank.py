@@ -23,9 +23,10 @@ PRECEDENCE: Mapping[str, frozenset[str]] = {
     "runtime-handler-not-configured": frozenset({"driver-not-installed", "device-plugin-not-scheduled"}),
     "dra-driver-not-ready": frozenset({"driver-not-installed", "dra-selector-mismatch"}),
     "device-plugin-not-scheduled": frozenset(
-        {"driver-not-installed", "wrong-resource-name", "missing-toleration", "gpu-exhausted"}
+        {"driver-not-installed", "wrong-resource-name", "missing-toleration", "gpu-exhausted", "node-selector-mismatch"}
     ),
     "gpu-limit-missing": frozenset({"runtimeclass-missing"}),
+    "mig-config-invalid": frozenset({"wrong-resource-name", "gpu-exhausted"}),
 }
 """Winning cause -> causes that merely follow where both explain the same pods or objects."""
 

@@ -1,0 +1,119 @@
+"""The device plugin runs but cannot load NVML: its own container lacks the driver libraries.
+
+What
+    The plugin's log says that it could not load libnvidia-ml.so.1 ("Incompatible platform detected", "Unsupported platform detected",
+    "ERROR_LIBRARY_NOT_FOUND"), and it crash-loops or waits for ever; its node offers no GPU.
+
+Why
+    The plugin needs the NVIDIA runtime itself: where nvidia is not the default runtime (k3s, RKE2, many kubeadm set-ups) its pod must
+    say runtimeClassName nvidia. The host's nvidia-smi works all the same.
+
+Fix
+    Set runtimeClassName: nvidia on the plugin (chart value runtimeClassName), or make nvidia the default runtime and restart it.
+
+References
+    - NVIDIA device plugin: prerequisites; k3s: NVIDIA container runtime
+
+Fires: libnvidia-ml is not there
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.present: "true"}}
+    status: {capacity: {cpu: 8}, allocatable: {cpu: 8}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: plugin-a, namespace: kube-system, uid: p}
+    spec: {nodeName: gpu-1, containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin}]}
+    status:
+      phase: Running
+      containerStatuses: [{name: nvidia-device-plugin-ctr, ready: false, restartCount: 5, state: {waiting: {reason: CrashLoopBackOff}}}]
+    ---
+    kind: Log
+    name: nvidia-device-plugin-ctr.txt
+    text: |
+      Detected non-NVML platform: could not load NVML library: libnvidia-ml.so.1: cannot open shared object file: No such file or directory
+
+Quiet: it serves devices
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.present: "true"}}
+    status: {capacity: {nvidia.com/gpu: 1}, allocatable: {nvidia.com/gpu: 1}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: plugin-a, namespace: kube-system, uid: p}
+    spec: {nodeName: gpu-1, runtimeClassName: nvidia, containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin}]}
+    status:
+      phase: Running
+      containerStatuses: [{name: nvidia-device-plugin-ctr, ready: true, restartCount: 0, state: {running: {}}}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragstow.rules.context import Context
+from ragstow.rules.grouping import by_node, evidence, sure
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
+from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import waiting
+
+_WORKLOADS = ("DaemonSet", "Deployment")
+
+
+class DevicePluginNvmlMissing(Rule):
+    """See the page above."""
+
+    cause = "device-plugin-nvml-missing"
+    severity = "high"
+    needs = frozenset({"logs", "snapshot"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each node whose plugin cannot load NVML while it offers no GPU."""
+        for site, hits in by_node(context.texts.of_cause(self.cause)):
+            if site.node and _serves(context, site.node):
+                continue  # an old log: the plugin serves by now
+            pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
+            handler = next(
+                (item for item in context.snapshot.of("RuntimeClass", "node.k8s.io") if item.raw.get("handler") == "nvidia"),
+                None,
+            )
+            bare = bool(pods) and all(pod.runtime_class is None for pod in pods)
+            workloads = tuple(dict.fromkeys(context.owners.workload(pod) for pod in pods))
+            target = next((ref for ref in workloads if ref.kind in _WORKLOADS), None)
+            name = handler.name if handler is not None else "nvidia"
+            patch = (
+                Patch("strategic", target, {"spec": {"template": {"spec": {"runtimeClassName": name}}}})
+                if target and bare
+                else None
+            )
+            yield self.finding(
+                f"the device plugin on {site.words} cannot load NVML and serves no GPU",
+                "Its own container lacks the driver libraries: it does not run under the NVIDIA runtime"
+                + (
+                    f" (RuntimeClass {name} exists, the plugin does not use it)."
+                    if bare and handler is not None
+                    else ", or the runtime has none."
+                ),
+                Fix(
+                    f"Set runtimeClassName: {name} on the plugin's DaemonSet, or make nvidia the default runtime of the node and restart it.",
+                    command=f"kubectl -n {target.namespace} patch daemonset {target.name} --type strategic -p "
+                    f'\'{{"spec":{{"template":{{"spec":{{"runtimeClassName":"{name}"}}}}}}}}\''
+                    if target is not None
+                    else "",
+                    patch=patch,
+                    disruption="restarts the device plugin",
+                    check=f"kubectl get node {site.node or '<node>'} -o jsonpath='{{.status.allocatable}}'",
+                ),
+                (*workloads, *site.objects, *([ObjectRef.of(handler)] if handler is not None else [])),
+                evidence=(
+                    *evidence(hits),
+                    *(Evidence("(absent)", ObjectRef.of(pod), "spec.runtimeClassName") for pod in pods[:1] if bare),
+                ),
+                held=[key for group in waiting(context) if group.wants for key in group.held],
+                confidence=sure(hits),
+            )
+
+
+def _serves(context: Context, node: str) -> bool:
+    return any(use.allocatable for item in context.inventory.nodes if item.name == node for use in item.resources.values())

@@ -1,0 +1,162 @@
+"""A valid sharing configuration exists, but the plugin of a node does not use it.
+
+What
+    A ConfigMap holds a valid time-slicing or MPS configuration, and no node runs with it: the plugin does not mount it (taken as
+    environment variables, for instance), no node label and no default selects its key, or the plugin was not restarted since.
+
+Why
+    The node keeps offering whole cards. The GPU Operator falls back to an empty configuration when neither a label nor
+    `devicePlugin.config.default` names a key: "I created the ConfigMap and nothing changed".
+
+Fix
+    Mount the ConfigMap and point CONFIG_FILE at it (or use the chart's `config.name`), name a default or label the node
+    `nvidia.com/device-plugin.config=<key>`, and restart the plugin.
+
+References
+    - NVIDIA device plugin: updating per-node configuration with a node label
+    - NVIDIA GPU Operator: time-slicing GPUs
+
+Fires: the plugin takes the ConfigMap as environment, not as a file
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: ts, namespace: nvidia, uid: c}
+    data:
+      any: |
+        version: v1
+        sharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 4}]}}
+    ---
+    apiVersion: apps/v1
+    kind: DaemonSet
+    metadata: {name: plugin, namespace: nvidia, uid: d}
+    spec:
+      selector: {matchLabels: {app: plugin}}
+      template:
+        metadata: {labels: {app: plugin}}
+        spec: {containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin, envFrom: [{configMapRef: {name: ts}}]}]}
+    status: {desiredNumberScheduled: 1, currentNumberScheduled: 1}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-A2}}
+    status: {capacity: {nvidia.com/gpu: 1}, allocatable: {nvidia.com/gpu: 1}}
+
+Quiet: the node offers the shares
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: ts, namespace: nvidia, uid: c}
+    data:
+      any: |
+        version: v1
+        sharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 4}]}}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-A2, nvidia.com/gpu.replicas: "4", nvidia.com/gpu.sharing-strategy: time-slicing}}
+    status: {capacity: {nvidia.com/gpu.shared: 4}, allocatable: {nvidia.com/gpu.shared: 4}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragstow.cluster.objects import KubeObject
+from ragstow.inventory.model import NodeGpus
+from ragstow.rules.configs import ConfigText, config_texts, shares, trouble
+from ragstow.rules.context import Context
+from ragstow.rules.index.stack import template
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import gpu_nodes
+
+
+class SharingConfigNotApplied(Rule):
+    """See the page above."""
+
+    cause = "sharing-config-not-applied"
+    severity = "medium"
+    needs = frozenset({"snapshot"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each ConfigMap whose sharing no node runs with, where a plugin should have taken it."""
+        served = [node for node in gpu_nodes(context) if any(use.capacity for use in node.resources.values())]
+        if not served or any(node.sharing in ("time-slicing", "mps") for node in served):
+            return
+        for item in context.snapshot.of("ConfigMap"):
+            sharing = [
+                config
+                for config in config_texts((item,))
+                if config.kind == "plugin" and not trouble(config) and shares(config.text)
+            ]
+            plain = [config for config in config_texts((item,)) if config.kind == "plugin" and not shares(config.text)]
+            if not sharing:
+                continue
+            why = self._why(context, item, plain, served)
+            if why:
+                plugins = context.stack.workloads("device-plugin")
+                ref = ObjectRef.of(item)
+                yield self.finding(
+                    f"{ref} configures sharing, and no node runs with it: {why[0].value}",
+                    f"{len(served)} node(s) with GPUs offer whole cards. " + "; ".join(entry.value for entry in why) + ".",
+                    Fix(
+                        "Give the plugin the file (mount the ConfigMap, CONFIG_FILE or the chart's config.name), select the key (a default, "
+                        "or the node label nvidia.com/device-plugin.config), and restart the plugin.",
+                        command=f"kubectl label node {served[0].name} nvidia.com/device-plugin.config={sharing[0].key} --overwrite",
+                        disruption="restarts the device plugin; running pods keep their devices",
+                        check="kubectl get nodes -o jsonpath='{.items[*].status.allocatable}'",
+                    ),
+                    (ref, *map(ObjectRef.of, plugins), *(ObjectRef("Node", "", node.name) for node in served[:3])),
+                    evidence=(
+                        *why,
+                        *(Evidence(f"replicas in key {config.key}", ref, f"data[{config.key}]") for config in sharing[:1]),
+                    ),
+                )
+
+    def _why(self, context: Context, item: KubeObject, plain: list[ConfigText], served: list[NodeGpus]) -> list[Evidence]:
+        found: list[Evidence] = []
+        for plugin in context.stack.workloads("device-plugin"):
+            if plugin.namespace != item.namespace:
+                continue
+            ref = ObjectRef.of(plugin)
+            if _from_environment(plugin, item.name):
+                found.append(
+                    Evidence("the plugin takes the ConfigMap as environment variables, which it does not read", ref, "envFrom")
+                )
+            elif not _mounts(plugin, item.name):
+                found.append(Evidence("the plugin does not mount the ConfigMap", ref, "spec.template.spec.volumes"))
+        for policy in context.snapshot.of("ClusterPolicy", "nvidia.com"):
+            config = ((policy.raw.get("spec") or {}).get("devicePlugin") or {}).get("config") or {}
+            if (
+                config.get("name") == item.name
+                and not config.get("default")
+                and not any(_labelled(context, node) for node in served)
+            ):
+                text = (
+                    "ClusterPolicy names the ConfigMap, but neither devicePlugin.config.default nor a node label selects a key"
+                )
+                found.append(Evidence(text, ObjectRef.of(policy), "spec.devicePlugin.config"))
+        if found and plain and not any("environment" in entry.value for entry in found):
+            return []  # whole cards may be what the chosen key says
+        return found
+
+
+def _labelled(context: Context, node: NodeGpus) -> bool:
+    found = context.snapshot.get("Node", node.name)
+    return found is not None and "nvidia.com/device-plugin.config" in found.labels
+
+
+def _from_environment(plugin: KubeObject, name: str) -> bool:
+    return any(
+        (source.get("configMapRef") or {}).get("name") == name
+        for container in template(plugin).get("containers") or ()
+        for source in container.get("envFrom") or ()
+    )
+
+
+def _mounts(plugin: KubeObject, name: str) -> bool:
+    for volume in template(plugin).get("volumes") or ():
+        projected = (volume.get("projected") or {}).get("sources") or ()
+        if (volume.get("configMap") or {}).get("name") == name or any(
+            (s.get("configMap") or {}).get("name") == name for s in projected
+        ):
+            return True
+    return False

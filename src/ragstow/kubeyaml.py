@@ -60,6 +60,11 @@ def load_all(text: str | bytes, *, file: str | None = None, lines: bool = False)
     """
     try:
         if isinstance(text, bytes):
+            if not lines and _JSON_BYTES.match(text):
+                try:
+                    return [Document(msgspec.json.decode(text), 1)]  # the common case, without a second copy of a large text
+                except msgspec.DecodeError:
+                    pass
             text = _decode(text, file)
         text = text.removeprefix("\ufeff")
         if not lines and _JSON.match(text):
@@ -72,6 +77,7 @@ def load_all(text: str | bytes, *, file: str | None = None, lines: bool = False)
 
 
 _JSON = re.compile(r"\s*[{\[]")
+_JSON_BYTES = re.compile(rb"\s*[{\[]")
 _BIG = 1 << 20
 """Characters from which JSON is not tried as YAML any more (that would take seconds), and a YAML list is read item by item."""
 _TRAILING = "trailing characters"

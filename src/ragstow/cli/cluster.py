@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ def open_cluster(
         )
     known = load(Path(facts) if facts is not None else None)
     snapshot = read(from_, stdin=sys.stdin.buffer if from_ == "-" else None)
+    gc.freeze()  # the snapshot lives as long as the process: the collector need not go through it again and again
     if not quiet:
         warn(snapshot.problems)
     if not snapshot.nodes:

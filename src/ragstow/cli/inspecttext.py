@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ragstow.cli import table
 from ragstow.inventory.model import UNKNOWN_PRODUCT, Device, Inventory, LayoutGroup, NodeGpus, Range, ResourceUse
 
+_SHOWN_NAMES = 12
 _NODE_TAINTS = "node.kubernetes.io/"
 
 Shown = Callable[[str], bool]
@@ -70,7 +71,7 @@ def nodes(found: Inventory, room: int, shown: Shown, *, wide: bool) -> list[str]
     plain = [node.name for node in without if not _marks(node)]
     marked = [f"{node.name} ({_marks(node)})" for node in without if _marks(node)]
     if without:
-        lines.extend(_folded(f"{_count(len(without), 'node')} without GPU: ", ", ".join((*plain, *marked)), room))
+        lines.extend(_folded(f"{_count(len(without), 'node')} without GPU: ", _few([*plain, *marked]), room))
     return lines
 
 
@@ -109,7 +110,7 @@ def footnotes(found: Inventory, room: int) -> list[str]:
             by_text.setdefault(text, []).append(node.name)
     lines: list[str] = []
     for text, names in by_text.items():
-        lines.extend(_folded(f"* {', '.join(names)}: ", text, room))
+        lines.extend(_folded(f"* {_few(names)}: ", text, room))
     return lines
 
 
@@ -245,6 +246,12 @@ def _folded(head: str, text: str, room: int) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - _SHOWN_NAMES
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_SHOWN_NAMES])} and {more} more"
 
 
 def number(value: int | Range) -> str:

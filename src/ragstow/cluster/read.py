@@ -6,8 +6,10 @@ out; only when nothing is usable is it an error. No API server, no GPU knowledge
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import IO
 
@@ -36,10 +38,29 @@ def read(path: str, *, stdin: IO[bytes] | None = None) -> Snapshot:
     Raises:
         InputError: the path cannot be read, nothing in it is usable, or it holds more than one cluster.
     """
-    kind, entries, problems = open_path(path, stdin)
+    with _collector_paused():
+        kind, entries, problems = open_path(path, stdin)
+        contents, attachments = _contents(entries, problems)
+        _refuse_several(contents, path)
+        snapshot = build(
+            contents.objects,
+            source=Source(kind, path, contents.taken_at),
+            version=contents.version,
+            problems=contents.problems,
+            attachments=attachments,
+        )
+        if not any(snapshot.objects.values()):
+            raise _nothing(path, snapshot.problems, contents.passed_over)
+        return replace(snapshot, objects=_sorted(snapshot.objects))
+
+
+def _contents(entries: list[Entry], problems: list[Problem]) -> tuple[Contents, dict[str, str]]:
+    """Objects and attachments, entry after entry; an entry and its bytes are let go before the next is read."""
     contents = Contents(problems=problems)
     attachments: dict[str, str] = {}
-    for entry in entries:
+    entries.reverse()
+    while entries:
+        entry = entries.pop()
         attached = _attachment_name(entry)
         if attached is None and not _parsed(entry):
             contents.passed_over.append(f"{entry.shown}: neither JSON nor YAML by its name")
@@ -53,18 +74,20 @@ def read(path: str, *, stdin: IO[bytes] | None = None) -> Snapshot:
             contents.add(data, entry.shown, named=entry.named)
         else:
             attachments[attached] = data[-_MAX_ATTACHMENT_BYTES:].decode("utf-8", "replace")
-        del data
-    _refuse_several(contents, path)
-    snapshot = build(
-        contents.objects,
-        source=Source(kind, path, contents.taken_at),
-        version=contents.version,
-        problems=contents.problems,
-        attachments=attachments,
-    )
-    if not any(snapshot.objects.values()):
-        raise _nothing(path, snapshot.problems, contents.passed_over)
-    return replace(snapshot, objects=_sorted(snapshot.objects))
+        del data, entry
+    return contents, attachments
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Nothing that is read is garbage, and looking for some takes longer than reading (12 s instead of 4 s for 280 MB)."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
 
 
 def _sorted(objects: Objects) -> Objects:

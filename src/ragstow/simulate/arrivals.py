@@ -88,6 +88,7 @@ def gather(
     release: Release,
     *,
     only_files: bool = False,
+    rolling: bool = False,
     extended_toleration: bool = False,
 ) -> Gathered:
     """See the module.
@@ -97,14 +98,25 @@ def gather(
         given: objects of the files, in their order.
         release: the release to decide as.
         only_files: leave the pods that are Pending in the cluster out.
+        rolling: leave a workload whose template changes as it is (`updates` says which), so that its rollout can be played;
+            else its old pods are taken out and the new ones arrive.
         extended_toleration: whether the cloud's API server adds tolerations for extended resources.
     """
     waiting = () if only_files else pending(snapshot)
-    return _Gatherer(snapshot, given, release, extended_toleration=extended_toleration).run(waiting)
+    return _Gatherer(snapshot, given, release, rolling=rolling, extended_toleration=extended_toleration).run(waiting)
 
 
 class _Gatherer:
-    def __init__(self, snapshot: Snapshot, given: Sequence[KubeObject], release: Release, *, extended_toleration: bool) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        given: Sequence[KubeObject],
+        release: Release,
+        *,
+        rolling: bool,
+        extended_toleration: bool,
+    ) -> None:
+        self.rolling = rolling
         self.before = snapshot
         self.given = given
         self.release = release
@@ -133,11 +145,14 @@ class _Gatherer:
                 self._workload(Workload(item))
             elif item.kind in _MAKES_PODS and is_new(item.raw):
                 self.assumptions[f"{item.ref}: what pods its controller makes is not known here; none is simulated"] = None
-        replaced = {pod.key for update in self.updates for pod in update.old} | {pod.key for pod in self.superfluous}
-        first = [Arrival(pod) for pod in waits if pod.key not in replaced]
+        leaving = [*self.superfluous]
+        if not self.rolling:
+            leaving += [pod for update in self.updates for pod in update.old]
+        gone = {pod.key for pod in leaving}
+        first = [Arrival(pod) for pod in waits if pod.key not in gone]
         notes = {**self.assumptions, **self.admission.assumptions, **self.claims.assumptions}
         return Gathered(
-            self.claims.snapshot,
+            self.claims.snapshot.replace(remove=leaving),
             (*first, *self.arrivals),
             tuple(self.workloads),
             tuple(self.updates),
@@ -176,6 +191,12 @@ class _Gatherer:
         old = self._pods_of(workload) if live is not None else []
         if live is not None and not contained(workload.template, Workload(live).template):
             self.updates.append(Update(workload, tuple(old)))
+            if self.rolling:
+                return
+            self.assumptions[
+                f"{workload.ref} changes: its {len(old)} old pod(s) are taken as gone when the new ones come "
+                "(--rollout plays the steps)"
+            ] = None
             old = []
         if workload.kind == "DaemonSet":
             self._daemons(workload, old)

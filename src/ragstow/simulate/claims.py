@@ -210,6 +210,8 @@ class ClaimMaker:
                 continue  # the scheduler waits for it, and says so
             body: Json = copy.deepcopy(dict(template.raw.get("spec") or {}))
             name = f"{meta['name']}-{item.get('name')}"
+            while self.snapshot.get("ResourceClaim", name, meta["namespace"], group=_DRA) is not None:
+                name += "-next"  # the claim of a pod of the same name that is about to be replaced
             self.snapshot = self.snapshot.replace(
                 put=[
                     made(

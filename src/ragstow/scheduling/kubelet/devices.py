@@ -125,6 +125,12 @@ class DeviceManager:
             del self.pods[pod]
         self.allocated = self._owned()
 
+    def adopt(self, pod: str, held: Mapping[str, Mapping[str, tuple[str, ...]]]) -> None:
+        """Note what a running pod holds (container -> resource -> ids), as a checkpoint would tell it."""
+        self.pods[pod] = {name: {r: tuple(sorted(ids)) for r, ids in resources.items()} for name, resources in held.items()}
+        self.allocated = self._owned()
+        self._write()
+
     def held_by(self, pod: str) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
         """Container -> resource -> ids of one pod."""
         return self.pods.get(pod, {})

@@ -80,6 +80,8 @@ class Kubelet:
         self.ready = True
         self.capacity: dict[str, int] = {}
         self.allocatable: dict[str, int] = {}
+        self.others: dict[str, int] = {}
+        """Allocatable that no plugin reports (cpu, memory, ephemeral-storage), where it is not to follow from the hardware."""
 
     def copy(self) -> Kubelet:
         """The same node, to try something on."""

@@ -60,7 +60,7 @@ def check(node: Kubelet, pod: PodAsk, others: Iterable[PodAsk], picker: Picker, 
 
 
 def _limits(node: Kubelet) -> dict[str, int]:
-    limits = dict(node.allocatable)
+    limits = {**node.others, **node.allocatable}
     cpus = sum(len(numa.cpus) for numa in node.numa)
     memory = sum(numa.memory_bytes for numa in node.numa)
     if cpus:

@@ -1,0 +1,231 @@
+"""A node drained or lost: who is evicted, where successors go, what a disruption budget holds back.
+
+Drain is `kubectl drain --ignore-daemonsets --delete-emptydir-data --force`: the node is cordoned, pods are evicted as far as
+budgets allow, again and again while successors become ready. Fail: the node and its pods are gone at once. Controllers make
+successors from the same spec; a pod without a controller is lost, one of a DaemonSet or static stays or dies with its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ragstow.cluster.objects import KubeObject, Node, Pod
+from ragstow.cluster.owners import Owners
+from ragstow.cluster.snapshot import Snapshot
+from ragstow.errors import UsageError
+from ragstow.scheduling.selectors import label_selector
+from ragstow.simulate.arrivals import Arrival
+from ragstow.simulate.claims import copied_claims
+from ragstow.simulate.model import Disruption, Moved
+from ragstow.simulate.play import Play
+from ragstow.simulate.workload import made, recreated
+
+_CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A drain or failure that can be played: the cluster with the node cordoned or without it, and who has to move.
+
+    `leaving` are (pod, its successor or None); `staying` belong to the node. Order: as the pods were read.
+    """
+
+    kind: Literal["drain", "fail"]
+    node: str
+    snapshot: Snapshot
+    leaving: tuple[tuple[Pod, Arrival | None], ...]
+    staying: tuple[Pod, ...]
+
+
+def prepare(snapshot: Snapshot, kind: Literal["drain", "fail"], name: str) -> Prepared:
+    """Cordon (drain) or remove (fail) a node and make the successors of its pods, which are not placed yet.
+
+    Raises:
+        UsageError: there is no such node.
+    """
+    node = snapshot.get("Node", name)
+    if not isinstance(node, Node):
+        names = ", ".join(item.name for item in snapshot.nodes[:5])
+        raise UsageError("no-such-node", f"--{kind} {name}: there is no such node", hint=f"one of {names}" if names else "")
+    taken = {pod.key for pod in snapshot.pods}
+    leaving: list[tuple[Pod, Arrival | None]] = []
+    staying: list[Pod] = []
+    fresh: list[KubeObject] = []
+    for pod in snapshot.pods:
+        if pod.node != name or pod.finished:
+            continue
+        owner = pod.controller
+        if "kubernetes.io/config.mirror" in pod.annotations or (owner is not None and owner.kind in ("DaemonSet", "Node")):
+            staying.append(pod)
+            continue
+        if owner is None:
+            leaving.append((pod, None))
+            continue
+        again, claims = copied_claims(snapshot, pod, recreated(pod.raw, _successor_name(pod, taken)))
+        fresh += claims
+        successor = made(again)
+        assert isinstance(successor, Pod)
+        leaving.append((pod, Arrival(successor)))
+    if kind == "fail":
+        slices = [
+            item
+            for item in snapshot.of("ResourceSlice", "resource.k8s.io")
+            if (item.raw.get("spec") or {}).get("nodeName") == name
+        ]
+        changed = snapshot.replace(put=fresh, remove=[node, *slices, *(pod for pod, _ in leaving), *staying])
+    else:
+        changed = snapshot.replace(put=[_cordoned(node), *fresh])
+    return Prepared(kind, name, changed, tuple(leaving), tuple(staying))
+
+
+def _successor_name(pod: Pod, taken: set[str]) -> str:
+    """A StatefulSet's pod keeps its name; others get one that is free."""
+    if pod.controller is not None and pod.controller.kind == "StatefulSet":
+        return pod.name
+    number = 1
+    while f"{pod.namespace}/{pod.name}-again{'' if number == 1 else number}" in taken:
+        number += 1
+    name = f"{pod.name}-again{'' if number == 1 else number}"
+    taken.add(f"{pod.namespace}/{name}")
+    return name
+
+
+def _cordoned(node: Node) -> KubeObject:
+    spec = dict(node.raw.get("spec") or {})
+    taints = [taint for taint in spec.get("taints") or () if taint.get("key") != _CORDON["key"]]
+    return made({**node.raw, "spec": {**spec, "unschedulable": True, "taints": [*taints, _CORDON]}})
+
+
+def play_disruption(play: Play, prepared: Prepared) -> Disruption:
+    """Play it on a cluster that was made from `prepared.snapshot`."""
+    shown = len(play.entries)
+    budgets = [_Budget(item) for item in prepared.snapshot.of("PodDisruptionBudget", "policy")]
+    for budget in budgets:
+        budget.expected = sum(1 for pod in prepared.snapshot.pods if not pod.finished and budget.covers(pod))
+    moved: dict[str, Moved] = {}
+    waiting = list(prepared.leaving)
+    ready = _Ready(play)
+    if prepared.kind == "fail":
+        for pod, successor in waiting:
+            moved[pod.key] = _succeed(play, pod, successor, ready)
+        waiting = []
+    while waiting:
+        left: list[tuple[Pod, Arrival | None]] = []
+        for pod, successor in waiting:
+            holding = _holding(budgets, pod, ready)
+            if holding:
+                left.append((pod, successor))
+                names = ", ".join(holding)
+                moved[pod.key] = Moved(pod.key, None, "blocked", None, f"PodDisruptionBudget {names} allows no disruption")
+                continue
+            play.remove(pod.key)
+            ready.gone(pod)
+            moved[pod.key] = _succeed(play, pod, successor, ready)
+        _retry(play, prepared.leaving, moved, ready)
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    del play.entries[shown:]
+    listed = [moved[pod.key] for pod, _ in prepared.leaving]
+    listed += [Moved(pod.key, None, "lost" if prepared.kind == "fail" else "stays", None) for pod in prepared.staying]
+    done = not any(item.outcome == "blocked" for item in listed)
+    return Disruption(prepared.kind, prepared.node, done, tuple(listed), _without_replica(play, prepared, moved))
+
+
+def _succeed(play: Play, pod: Pod, successor: Arrival | None, ready: _Ready) -> Moved:
+    if successor is None:
+        return Moved(pod.key, None, "lost", None, "no controller makes it again")
+    node = play.arrive(successor.pod, successor)
+    if node is None:
+        return Moved(pod.key, successor.pod.key, "pending", None, play.entries[-1].message)
+    ready.placed(successor.pod)
+    return Moved(pod.key, successor.pod.key, "moved", node)
+
+
+def _retry(play: Play, leaving: Sequence[tuple[Pod, Arrival | None]], moved: dict[str, Moved], ready: _Ready) -> None:
+    """Pending successors try again: something may have become free."""
+    for pod, successor in leaving:
+        known = moved.get(pod.key)
+        if successor is not None and known is not None and known.outcome == "pending":
+            moved[pod.key] = _succeed(play, pod, successor, ready)
+
+
+class _Ready:
+    """Which pods are healthy, for budgets: those on a node that are Ready, or say nothing about it."""
+
+    def __init__(self, play: Play) -> None:
+        self._pods = {info.key: info.pod for info, _ in play.engine.world.placed if _healthy(info.pod)}
+
+    def has(self, pod: Pod) -> bool:
+        """Whether the pod counts as healthy."""
+        return pod.key in self._pods
+
+    def gone(self, pod: Pod) -> None:
+        """The pod is evicted."""
+        self._pods.pop(pod.key, None)
+
+    def placed(self, pod: Pod) -> None:
+        """A successor runs."""
+        self._pods[pod.key] = pod
+
+    def matching(self, budget: _Budget) -> int:
+        """How many running pods a budget counts."""
+        return sum(1 for pod in self._pods.values() if budget.covers(pod))
+
+
+def _healthy(pod: Pod) -> bool:
+    said = [item for item in pod.status.get("conditions") or () if item.get("type") == "Ready"]
+    return not said or said[0].get("status") == "True"
+
+
+class _Budget:
+    """A PodDisruptionBudget, counted from the pods at hand (controller disruption.go: expected count, healthy pods)."""
+
+    def __init__(self, item: KubeObject) -> None:
+        spec: Mapping[str, Any] = item.raw.get("spec") or {}
+        self.name = item.name
+        self.namespace = item.namespace
+        self._selector = label_selector(spec["selector"]) if isinstance(spec.get("selector"), Mapping) else None
+        self._least = spec.get("minAvailable")
+        self._most = spec.get("maxUnavailable")
+        self.expected = 0
+        """Covered pods that their controllers want: those there were at the start."""
+
+    def covers(self, pod: Pod) -> bool:
+        """Whether the budget speaks of this pod; one without a selector speaks of none."""
+        return pod.namespace == self.namespace and self._selector is not None and self._selector.matches(pod.labels)
+
+    def needs(self) -> int:
+        """How many covered pods must stay healthy."""
+        if self._most is not None:
+            return self.expected - _amount(self._most, self.expected)
+        return _amount(self._least, self.expected) if self._least is not None else 0
+
+
+def _amount(value: object, of: int) -> int:
+    """An int-or-percent, percentages rounded up as budgets do."""
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isdigit():
+        return -(-of * int(value[:-1]) // 100)
+    return value if isinstance(value, int) else 0
+
+
+def _holding(budgets: Iterable[_Budget], pod: Pod, ready: _Ready) -> list[str]:
+    found = []
+    for budget in budgets:
+        if budget.covers(pod):
+            # An unhealthy pod may go as long as enough others are healthy (IfHealthyBudget).
+            after = ready.matching(budget) - (1 if ready.has(pod) else 0)
+            if after < budget.needs():
+                found.append(budget.name)
+    return found
+
+
+def _without_replica(play: Play, prepared: Prepared, moved: Mapping[str, Moved]) -> tuple[str, ...]:
+    """Workloads that had a pod on the node and have no running one left anywhere."""
+    owners = Owners(prepared.snapshot)
+    touched = {owners.workload(pod).ref for pod, successor in prepared.leaving if successor is not None}
+    alive = {owners.workload(info.pod).ref for info, node in play.engine.world.placed if node.name != prepared.node}
+    blocked = {owners.workload(pod).ref for pod, _ in prepared.leaving if moved[pod.key].outcome == "blocked"}
+    return tuple(sorted(touched - alive - blocked))

@@ -1,0 +1,261 @@
+"""The whole simulation: what-ifs, arrivals, rollouts, lost nodes, in this order; and the one answer.
+
+`simulate` is the function behind the command. It reads nothing and prints nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ragstow.cluster.objects import KubeObject, Pod
+from ragstow.cluster.release import Release as ClusterRelease
+from ragstow.cluster.snapshot import Snapshot
+from ragstow.errors import Reason
+from ragstow.facts.store import Facts
+from ragstow.scheduling.cycle import Sampling
+from ragstow.scheduling.release import Release
+from ragstow.simulate import compare, disruption, rollout, whatif
+from ragstow.simulate.arrivals import Arrival, Gathered, gather, owned_pods, pending
+from ragstow.simulate.claims import ClaimMaker
+from ragstow.simulate.engine import Options, Order
+from ragstow.simulate.freeze import freeze
+from ragstow.simulate.kubelets import KubeletFacts
+from ragstow.simulate.model import Displaced, Disruption, PodEntry, Rollout, Simulation
+from ragstow.simulate.play import Play
+from ragstow.simulate.workload import made, recreated
+
+_CLOCKLESS = (
+    "there is no clock: evicted and deleted pods are gone at once, back-off, grace periods, failing bindings and node "
+    "autoscaling are not played"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewNodes:
+    """--add-nodes: a shape, how many, and the objects of a file where the shape is one."""
+
+    shape: str
+    count: int
+    objects: tuple[KubeObject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to simulate; the fields are the command's flags (INTERFACE 4)."""
+
+    release: ClusterRelease
+    order: Order = "queue"
+    preemption: bool = True
+    sampling: Sampling = "all"
+    ties: Literal["name"] | int = "name"
+    policy: Mapping[str, Any] | None = None
+    scores: bool = False
+    only_files: bool = False
+    kubelets: KubeletFacts | None = None
+    rollout: bool = False
+    drain: tuple[str, ...] = ()
+    fail: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    scale: tuple[tuple[str, int], ...] = ()
+    add_nodes: tuple[NewNodes, ...] = ()
+    namespace: str | None = None
+    """Where `scale` looks for a workload that is named without one."""
+
+
+def simulate(snapshot: Snapshot, given: Sequence[KubeObject], request: Request, facts: Facts) -> Simulation:
+    """Play `given` (objects of files, in their order) and what is Pending on a cluster.
+
+    Raises:
+        InputError, InputErrors: the policy or a kubelet configuration cannot be followed.
+        UsageError: a flag names something that is not there.
+    """
+    return _Run(snapshot, given, request, facts).run()
+
+
+@dataclass(slots=True)
+class _Run:
+    snapshot: Snapshot
+    given: Sequence[KubeObject]
+    request: Request
+    facts: Facts
+    notes: dict[str, None] = field(default_factory=dict)
+    options: Options = field(init=False)
+    toleration: bool = False
+
+    def __post_init__(self) -> None:
+        request = self.request
+        release = Release.parse(request.release.version)
+        self.options = Options(
+            release=release,
+            order=request.order,
+            preemption=request.preemption,
+            sampling=request.sampling,
+            ties=request.ties,
+            policy=request.policy,
+            detail=request.scores,
+            explain=True,
+        )
+
+    def run(self) -> Simulation:
+        """Everything in turn."""
+        live_pending = () if self.request.only_files else pending(self.snapshot)
+        base, scaled, gone = self._what_if()
+        self.toleration = self._extended_toleration(base)
+        gathered = gather(
+            base,
+            self.given,
+            self.options.release,
+            only_files=self.request.only_files,
+            rolling=self.request.rollout,
+            extended_toleration=self.toleration,
+        )
+        snapshot, arrivals = self._with_scaled(gathered, scaled)
+        self._note(*gathered.assumptions)
+        play = Play(snapshot, self.options, self.request.kubelets, arrivals)
+        play.queue(arrivals)
+        keys = [item.pod.key for item in arrivals]
+        final = play.final(keys)
+        lost = [key for key in keys if key not in final]
+        warnings = compare.differences(self.snapshot, live_pending, play.entries)
+        self._note(*play.assumptions)
+        frozen = freeze(play, snapshot, [item.pod for item in arrivals if item.refusal is None])
+        displaced = self._displaced(play, frozen)
+        rollouts, frozen, rolled = self._rollouts(gathered, frozen)
+        final |= rolled
+        disruptions = self._disruptions(frozen)
+        if gone:
+            self._note(f"scaled down: {', '.join(gone)} are taken out first")
+        return Simulation(
+            release=self.request.release.version,
+            release_origin=self.request.release.origin,
+            pods=tuple(play.entries),
+            final=final,
+            near_misses=play.near_misses(lost),
+            displaced=displaced,
+            loops=tuple(play.loops),
+            rollouts=rollouts,
+            disruptions=disruptions,
+            warnings=warnings + self._unknown_schedulers(play.entries),
+            assumptions=(*self.notes, _CLOCKLESS),
+        )
+
+    def _note(self, *texts: str) -> None:
+        self.notes.update(dict.fromkeys(texts))
+
+    # --- before the pods ------------------------------------------------------------------------------------------------
+
+    def _what_if(self) -> tuple[Snapshot, tuple[tuple[dict[str, Any], str], ...], tuple[str, ...]]:
+        snapshot = self.snapshot
+        for nodes in self.request.add_nodes:
+            added = whatif.add_nodes(snapshot, nodes.shape, nodes.count, self.facts, nodes.objects)
+            snapshot = added.snapshot
+            self._note(*added.assumptions)
+        if self.request.without:
+            snapshot = whatif.without(snapshot, self.request.without).snapshot
+        if not self.request.scale:
+            return snapshot, (), ()
+        scaled = whatif.scale(snapshot, self.request.scale, self.request.namespace)
+        return scaled.snapshot, scaled.arriving, scaled.gone
+
+    def _extended_toleration(self, snapshot: Snapshot) -> bool:
+        """Whether the cloud's API server adds tolerations for extended resources to pods."""
+        for node in snapshot.nodes:
+            provider = str((node.raw.get("spec") or {}).get("providerID") or "")
+            cloud = self.facts.clouds.of_node(node.labels, provider, node.kubelet_version or "")
+            if cloud is not None:
+                if cloud.extended_resource_toleration:
+                    self._note(f"{cloud.name}: its API server adds tolerations for extended resources to new pods")
+                return cloud.extended_resource_toleration
+        return False
+
+    def _with_scaled(
+        self, gathered: Gathered, scaled: Sequence[tuple[dict[str, Any], str]]
+    ) -> tuple[Snapshot, tuple[Arrival, ...]]:
+        if not scaled:
+            return gathered.snapshot, gathered.arrivals
+        claims = ClaimMaker(gathered.snapshot)
+        more: list[Arrival] = []
+        assert gathered.admission is not None
+        for raw, _ in scaled:
+            admitted = gathered.admission.admit(raw)
+            if admitted.refusal is not None:
+                more.append(Arrival(admitted.pod, None, admitted.refusal))
+                continue
+            pod = made(claims.for_pod(dict(admitted.pod.raw)))
+            assert isinstance(pod, Pod)
+            more.append(Arrival(pod))
+        self._note(*claims.assumptions, *gathered.admission.assumptions)
+        return claims.snapshot, (*gathered.arrivals, *more)
+
+    # --- after the pods -------------------------------------------------------------------------------------------------
+
+    def _start(self, snapshot: Snapshot) -> Play:
+        return Play(snapshot, replace(self.options, detail=False), self.request.kubelets)
+
+    def _displaced(self, play: Play, frozen: Snapshot) -> tuple[Displaced, ...]:
+        """Where the controllers' new pods for evicted ones would go, once everything else is placed."""
+        found: list[Displaced] = []
+        then: Play | None = None
+        for victim, by in play.victims:
+            if victim.pod.controller is None:
+                found.append(Displaced(victim.key, by, victim.priority, recreated=False, node=None))
+                continue
+            if then is None:
+                then = Play(frozen, replace(self.options, detail=False, preemption=False), self.request.kubelets)
+            again = made(recreated(victim.pod.raw, f"{victim.name}-again"))
+            assert isinstance(again, Pod)
+            node = then.arrive(again)
+            message = "" if node is not None else then.entries[-1].message
+            found.append(Displaced(victim.key, by, victim.priority, recreated=True, node=node, message=message))
+        return tuple(found)
+
+    def _rollouts(self, gathered: Gathered, frozen: Snapshot) -> tuple[tuple[Rollout, ...], Snapshot, dict[str, str]]:
+        if not self.request.rollout:
+            return (), frozen, {}
+        owned = owned_pods(frozen)
+        changed = {update.workload.key for update in gathered.updates}
+        found: list[Rollout] = []
+        final: dict[str, str] = {}
+        for workload in gathered.workloads:
+            if workload.kind == "Job":
+                continue
+            target = workload if workload.key in changed else rollout.restarted(workload)
+            old = [pod for pod in owned.get(workload.key, []) if not pod.finished]
+            if not old:
+                continue
+            plan = rollout.prepare(frozen, target, old, self.options.release, extended_toleration=self.toleration)
+            self._note(*plan.assumptions)
+            played = rollout.play_rollout(plan, self._start)
+            found.append(played.rollout)
+            if played.play is None:
+                if workload.key in changed:
+                    final |= {pod.key: pod.node for pod in old if pod.node is not None}
+                continue
+            frozen = freeze(played.play, plan.snapshot, [item.pod for item in plan.new])
+            if workload.key in changed:
+                final |= played.play.final(item.pod.key for item in plan.new)
+            self._note(*played.play.assumptions)
+        if len(found) > 1:
+            self._note("rollouts are played one workload after the other")
+        return tuple(found), frozen, final
+
+    def _disruptions(self, frozen: Snapshot) -> tuple[Disruption, ...]:
+        found: list[Disruption] = []
+        kinds: list[tuple[Literal["drain", "fail"], str]] = [("drain", name) for name in self.request.drain]
+        kinds += [("fail", name) for name in self.request.fail]
+        for kind, name in kinds:
+            prepared = disruption.prepare(frozen, kind, name)
+            play = self._start(prepared.snapshot)
+            found.append(disruption.play_disruption(play, prepared))
+            successors = [
+                item.pod for _, item in prepared.leaving if item is not None and play.node_of(item.pod.key) is not None
+            ]
+            frozen = freeze(play, prepared.snapshot, successors)
+            self._note(*play.assumptions)
+        return tuple(found)
+
+    def _unknown_schedulers(self, entries: Sequence[PodEntry]) -> tuple[Reason, ...]:
+        told = {entry.message for entry in entries if entry.message.startswith("no profile is called ")}
+        return tuple(Reason("other-scheduler", text) for text in sorted(told))

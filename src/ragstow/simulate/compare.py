@@ -16,12 +16,9 @@ from ragstow.simulate.model import PodEntry
 
 def live_text(snapshot: Snapshot, pod: Pod) -> str | None:
     """The newest text of the live scheduler about a pod, None where there is none."""
-    found: list[tuple[str, str]] = []
     for condition in pod.status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            found.append((str(condition.get("lastTransitionTime") or ""), str(condition.get("message") or "")))
-    if found and found[0][1]:
-        return found[0][1]
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable" and condition.get("message"):
+            return str(condition["message"])
     events = [*snapshot.of("Event"), *snapshot.of("Event", "events.k8s.io")]
     told = [_told(event) for event in events if _about(event, pod)]
     return max(told)[1] if told else None

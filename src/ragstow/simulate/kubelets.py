@@ -22,6 +22,7 @@ from ragstow.scheduling.kubelet.scenario import numa_nodes, plugin, settings
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.requests import is_extended
+from ragstow.simulate import onlyone
 from ragstow.simulate.model import FreePick, KubeletAnswer
 
 Json = Mapping[str, Any]
@@ -137,10 +138,12 @@ class Kubelets:
 
     Args:
         facts: what a file says, None without one.
+        only_one: node -> resources of which its plugin gives a container one at most (`onlyone.nodes`).
     """
 
-    def __init__(self, facts: KubeletFacts | None) -> None:
+    def __init__(self, facts: KubeletFacts | None, only_one: Mapping[str, frozenset[str]] | None = None) -> None:
         self._facts = facts
+        self._only_one = only_one or {}
         self._made: dict[str, Kubelet] = {}
         self.assumptions: dict[str, None] = {}
 
@@ -161,9 +164,17 @@ class Kubelets:
                     "the kubelets' topology manager policy and device choice are not in the data: policy none is assumed; "
                     "under restricted or single-numa-node a node may reject a pod that fits by count (give --kubelet FILE)"
                 ] = None
-            return None
+            return self._counted(pod, node.name)
         kubelet = self._kubelet(known, node, pod)
         return answer(kubelet.admit(ask(pod)), known)
+
+    def _counted(self, pod: PodInfo, node: str) -> KubeletAnswer | None:
+        """What is known without a file: a plugin that gives one share only."""
+        for container in ask(pod).containers:
+            for resource, count in container.devices.items():
+                if count > 1 and resource in self._only_one.get(node, ()):
+                    return KubeletAnswer(False, "UnexpectedAdmissionError", onlyone.refusal(resource, count))
+        return None
 
     def remove(self, key: str, node: str) -> None:
         """A pod is gone from a node."""

@@ -33,6 +33,7 @@ class Play:
         options: how the scheduler is played.
         kubelets: what is known about the nodes' kubelets.
         arrivals: pods that are known from the start; their nominations count, and `queue` gives them in turn.
+        only_one: node -> resources of which its plugin gives a container one at most.
     """
 
     def __init__(
@@ -41,10 +42,11 @@ class Play:
         options: Options,
         kubelets: KubeletFacts | None = None,
         arrivals: Sequence[Arrival] = (),
+        only_one: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
         self.options = options
         self.engine = Engine(snapshot, [item.pod for item in arrivals if item.refusal is None], options)
-        self.kubelets = Kubelets(kubelets)
+        self.kubelets = Kubelets(kubelets, only_one)
         self.entries: list[PodEntry] = []
         self.loops: list[Loop] = []
         self.victims: list[tuple[PodInfo, str]] = []

@@ -14,9 +14,10 @@ from ragstow.cluster.release import Release as ClusterRelease
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import Reason
 from ragstow.facts.store import Facts
+from ragstow.inventory.model import Inventory
 from ragstow.scheduling.cycle import Sampling
 from ragstow.scheduling.release import Release
-from ragstow.simulate import compare, disruption, rollout, whatif
+from ragstow.simulate import compare, disruption, onlyone, rollout, whatif
 from ragstow.simulate.arrivals import Arrival, Gathered, gather, owned_pods, pending
 from ragstow.simulate.claims import ClaimMaker
 from ragstow.simulate.engine import Options, Order
@@ -24,7 +25,7 @@ from ragstow.simulate.freeze import freeze
 from ragstow.simulate.kubelets import KubeletFacts
 from ragstow.simulate.model import Displaced, Disruption, PodEntry, Rollout, Simulation
 from ragstow.simulate.play import Play
-from ragstow.simulate.workload import made, recreated
+from ragstow.simulate.workload import Workload, asks_for_devices, made, recreated
 
 _CLOCKLESS = (
     "there is no clock: evicted and deleted pods are gone at once, back-off, grace periods, failing bindings and node "
@@ -54,6 +55,8 @@ class Request:
     scores: bool = False
     only_files: bool = False
     kubelets: KubeletFacts | None = None
+    inventory: Inventory | None = None
+    """Says which nodes' plugins refuse more than one share."""
     rollout: bool = False
     drain: tuple[str, ...] = ()
     fail: tuple[str, ...] = ()
@@ -82,10 +85,12 @@ class _Run:
     facts: Facts
     notes: dict[str, None] = field(default_factory=dict)
     options: Options = field(init=False)
+    only_one: Mapping[str, frozenset[str]] = field(init=False)
     toleration: bool = False
 
     def __post_init__(self) -> None:
         request = self.request
+        self.only_one = onlyone.nodes(request.inventory)
         release = Release.parse(request.release.version)
         self.options = Options(
             release=release,
@@ -113,7 +118,7 @@ class _Run:
         )
         snapshot, arrivals = self._with_scaled(gathered, scaled)
         self._note(*gathered.assumptions)
-        play = Play(snapshot, self.options, self.request.kubelets, arrivals)
+        play = Play(snapshot, self.options, self.request.kubelets, arrivals, self.only_one)
         play.queue(arrivals)
         keys = [item.pod.key for item in arrivals]
         final = play.final(keys)
@@ -192,7 +197,7 @@ class _Run:
     # --- after the pods -------------------------------------------------------------------------------------------------
 
     def _start(self, snapshot: Snapshot) -> Play:
-        return Play(snapshot, replace(self.options, detail=False), self.request.kubelets)
+        return Play(snapshot, replace(self.options, detail=False), self.request.kubelets, (), self.only_one)
 
     def _displaced(self, play: Play, frozen: Snapshot) -> tuple[Displaced, ...]:
         """Where the controllers' new pods for evicted ones would go, once everything else is placed."""
@@ -203,7 +208,8 @@ class _Run:
                 found.append(Displaced(victim.key, by, victim.priority, recreated=False, node=None))
                 continue
             if then is None:
-                then = Play(frozen, replace(self.options, detail=False, preemption=False), self.request.kubelets)
+                options = replace(self.options, detail=False, preemption=False)
+                then = Play(frozen, options, self.request.kubelets, (), self.only_one)
             again = made(recreated(victim.pod.raw, f"{victim.name}-again"))
             assert isinstance(again, Pod)
             node = then.arrive(again)
@@ -218,7 +224,7 @@ class _Run:
         changed = {update.workload.key for update in gathered.updates}
         found: list[Rollout] = []
         final: dict[str, str] = {}
-        for workload in gathered.workloads:
+        for workload in gathered.workloads or self._holders(frozen):
             if workload.kind == "Job":
                 continue
             target = workload if workload.key in changed else rollout.restarted(workload)
@@ -240,6 +246,16 @@ class _Run:
         if len(found) > 1:
             self._note("rollouts are played one workload after the other")
         return tuple(found), frozen, final
+
+    def _holders(self, snapshot: Snapshot) -> list[Workload]:
+        """Without files: the workloads of the cluster that ask for devices, in the namespace shown."""
+        listed = [
+            Workload(item)
+            for kind in ("Deployment", "StatefulSet")
+            for item in snapshot.of(kind, "apps")
+            if self.request.namespace in (None, item.namespace)
+        ]
+        return [workload for workload in listed if asks_for_devices(workload)]
 
     def _disruptions(self, frozen: Snapshot) -> tuple[Disruption, ...]:
         found: list[Disruption] = []

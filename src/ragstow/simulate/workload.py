@@ -16,6 +16,7 @@ from typing import Any
 
 from ragstow.cluster.build import RawObject, make
 from ragstow.cluster.objects import KubeObject
+from ragstow.scheduling.requests import is_extended
 
 Json = dict[str, Any]
 
@@ -127,6 +128,19 @@ class Workload:
 def is_workload(item: KubeObject) -> bool:
     """Whether we know how its controller makes pods."""
     return EXPANDED.get(item.kind) == item.group
+
+
+def asks_for_devices(workload: Workload) -> bool:
+    """Whether its pods ask for an extended resource or a claim."""
+    spec = workload.template.get("spec") or {}
+    names = {
+        name
+        for key in ("initContainers", "containers")
+        for container in spec.get(key) or ()
+        for side in ("limits", "requests")
+        for name in (container.get("resources") or {}).get(side) or {}
+    }
+    return bool(spec.get("resourceClaims")) or any(is_extended(name) for name in names)
 
 
 def controlling_set(workload: Workload) -> KubeObject | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ragstow.scheduling.kubelet.hints import ANY, IMPOSSIBLE, Hint, mask_of, submasks
 from ragstow.scheduling.kubelet.model import AdmissionRefused, Call, ContainerAsk, Device, KubeletCrash, Pick, Plugin, PodAsk
 from ragstow.scheduling.kubelet.picking import Picker
-from ragstow.scheduling.kubelet.preference import PreferenceFailed, preferred
+from ragstow.scheduling.kubelet.preference import PreferenceFailed, chance, preferred
 
 STOP_GRACE_SECONDS = 300
 """How long a resource stays known after its plugin went away (endpointStopGracePeriod)."""
@@ -296,6 +296,15 @@ class DeviceManager:
         taken: set[str] = set()
         marks = self.allocated.setdefault(resource, set())
 
+        def ask(offered: set[str]) -> set[str]:
+            """What the plugin prefers; where its own ties are open, that is noted as a free choice."""
+            kept = frozenset(taken)
+            answer = self._ask(resource, offered | taken, taken, required, journal)
+            endpoint = self.endpoints.get(resource)
+            if endpoint is not None and (pool := chance(endpoint.plugin, sorted(offered | kept), sorted(kept), required)):
+                journal.picks.append(Pick(container.name, resource, tuple(sorted(kept)), pool, required - len(kept)))
+            return answer
+
         def take(pool: set[str]) -> bool:
             """Take what is still needed out of the pool; whether that was enough."""
             new = pool - taken
@@ -319,13 +328,13 @@ class DeviceManager:
             )
         aligned, unaligned, loose = self._split(resource, available, hint)
         if required - len(taken) < len(aligned):
-            if take(self._ask(resource, aligned | taken, taken, required, journal) & aligned):
+            if take(ask(aligned) & aligned):
                 return taken
             take(aligned)
             return taken
         if take(aligned):
             return taken
-        if take(self._ask(resource, available | taken, taken, required, journal) & available):
+        if take(ask(available) & available):
             return taken
         if not take(unaligned):
             take(loose)

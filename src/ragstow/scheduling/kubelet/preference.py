@@ -1,7 +1,7 @@
 """What plugins answer to GetPreferredAllocation: given what is offered, what must be in and how many, the ids they prefer.
 
-`lowest`, `highest`, `spread`, `short`, `empty`, `foreign` and `error` are the rules of a plugin made for recording;
-`distributed` and `packed` are the NVIDIA plugin's for replicas (internal/rm/allocate.go). A rule may leave a choice open.
+`lowest`, `highest`, `spread`, `short`, `empty`, `foreign` and `error` are the rules of a plugin made for recording.
+`distributed` and `packed` are the NVIDIA plugin's for shares and slices; they are `sharing`'s, and their ties fall by chance.
 """
 
 from __future__ import annotations
@@ -9,6 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragstow.scheduling.kubelet.model import Plugin
+from ragstow.sharing import preferred as nvidia
+from ragstow.sharing.devices import Device
+from ragstow.sharing.pluginconfig import Config
+
+_NVIDIA = ("distributed", "packed")
 
 
 class PreferenceFailed(Exception):
@@ -40,8 +45,8 @@ def preferred(plugin: Plugin, available: Sequence[str], must_include: Sequence[s
         return (*taken, *strange, "no-such-device", *rest[-1:])
     if rule == "spread":
         return (*taken, *_spread(rest, left))
-    if rule in ("distributed", "packed"):
-        return (*taken, *_replicas(plugin, rest, left, most_taken_first=rule == "packed"))
+    if rule in _NVIDIA:
+        return (*taken, *_nvidia(plugin, available, must_include, size))
     if rule == "short":
         return (*taken, *rest)[: max(size - 1, 0)]
     if rule == "highest":
@@ -68,23 +73,39 @@ def _spread(rest: list[str], count: int) -> list[str]:
     return chosen
 
 
-def _replicas(plugin: Plugin, rest: list[str], count: int, *, most_taken_first: bool) -> list[str]:
-    """Replica by replica from the card with fewest (packed: most) replicas in use; the original breaks ties by chance, here
-    the lowest id does. In use = not offered, or chosen before."""
-    total: dict[str, int] = {}
-    for device in plugin.devices:
-        total[card_of(device.id)] = total.get(card_of(device.id), 0) + 1
+def chance(plugin: Plugin, available: Sequence[str], must_include: Sequence[str], size: int) -> tuple[str, ...]:
+    """Ids that the plugin's answer may hold besides those of `must_include`, where its own ties leave that to chance; empty
+    where the answer is determined."""
+    if plugin.preference not in _NVIDIA:
+        return ()
+    made = _outcomes(plugin, available, must_include, size)
+    cards = {card for outcome in made.outcomes for card in outcome}
+    pool = tuple(item for item in available if item not in must_include and card_of(item) in cards)
+    return pool if len(pool) > size - len(must_include) else ()
+
+
+def _nvidia(plugin: Plugin, available: Sequence[str], must_include: Sequence[str], size: int) -> list[str]:
+    """The first of the possible answers, with the lowest ids of each card."""
+    made = _outcomes(plugin, available, must_include, size)
+    if made.error is not None:
+        raise PreferenceFailed(made.error)
+    if not made.outcomes:
+        return []
+    left = dict(made.outcomes[-1])  # outcomes ascend by counts: the last takes from the first cards
+    for item in must_include:
+        left[card_of(item)] = left.get(card_of(item), 0) - 1
     chosen: list[str] = []
-    pool = list(rest)
-    while pool and len(chosen) < count:
-        left: dict[str, int] = {}
-        for item in pool:
-            left[card_of(item)] = left.get(card_of(item), 0) + 1
-
-        def used(item: str, left: dict[str, int] = left) -> int:
-            return total.get(card_of(item), 0) - left[card_of(item)]
-
-        best = min(pool, key=lambda item: (-used(item) if most_taken_first else used(item), item))
-        pool.remove(best)
-        chosen.append(best)
+    for item in sorted(set(available) - set(must_include)):
+        if left.get(card_of(item), 0) > 0:
+            left[card_of(item)] -= 1
+            chosen.append(item)
     return chosen
+
+
+def _outcomes(plugin: Plugin, available: Sequence[str], must_include: Sequence[str], size: int) -> nvidia.Preferred:
+    devices = {
+        device.id: Device(device.id, card_of(device.id), "0:0" if device.id.startswith("MIG-") else "0", 0, "")
+        for device in plugin.devices
+    }
+    config = Config(plugin={"sharedDevicesAllocationPolicy": plugin.preference})
+    return nvidia.preferred(config, "nvml", devices, available, must_include, size)

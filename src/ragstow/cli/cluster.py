@@ -33,7 +33,13 @@ class Cluster:
 
 
 def open_cluster(
-    from_: str | None, *, facts: str | None = None, assumed: Sequence[str] = (), release: str | None = None, quiet: bool = False
+    from_: str | None,
+    *,
+    facts: str | None = None,
+    assumed: Sequence[str] = (),
+    release: str | None = None,
+    quiet: bool = False,
+    as_listed: bool = False,
 ) -> Cluster:
     """Read the cluster that the options name, and say on stderr what could not be used of it.
 
@@ -43,6 +49,7 @@ def open_cluster(
         assumed: --assume, as typed.
         release: --release.
         quiet: say nothing (for commands that report problems themselves).
+        as_listed: keep the order in which objects are listed.
 
     Raises:
         UsageError: no cluster is named, or an option is wrong.
@@ -55,7 +62,7 @@ def open_cluster(
             hint="kubectl get ... -o json; see docs/inspect.md",
         )
     known = load(Path(facts) if facts is not None else None)
-    snapshot = read(from_, stdin=sys.stdin.buffer if from_ == "-" else None)
+    snapshot = read(from_, stdin=sys.stdin.buffer if from_ == "-" else None, as_listed=as_listed)
     gc.freeze()  # the snapshot lives as long as the process: the collector need not go through it again and again
     if not quiet:
         warn(snapshot.problems)

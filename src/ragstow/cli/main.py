@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect", "which GPUs there are, how they are shared, who holds them, what is free"),
     "size": ("size", "GPU memory of each component, term by term"),
     "render": ("render", "Kubernetes manifests, node configuration and steps"),
+    "simulate": ("simulate", "where every pod will land, on which card, and why not elsewhere"),
     "explain": ("explain", "what a field of the spec or a term of a sum means"),
 }
 """Command name -> (module below ragstow.cli, one line of help), in the order shown."""

@@ -17,6 +17,7 @@ from ragstow.cluster.build import build
 from ragstow.cluster.containers import Entry, open_path
 from ragstow.cluster.documents import Contents
 from ragstow.cluster.objects import KubeObject
+from ragstow.cluster.scope import DEFAULT_NAMESPACE
 from ragstow.cluster.snapshot import Problem, Snapshot, Source
 from ragstow.errors import InputError, Place
 
@@ -28,16 +29,40 @@ _ATTACHMENT_FOLDERS = ("logs", "files")
 _MAX_ATTACHMENT_BYTES = 16 << 20
 
 
-def read(path: str, *, stdin: IO[bytes] | None = None) -> Snapshot:
+def read(path: str, *, stdin: IO[bytes] | None = None, as_listed: bool = False) -> Snapshot:
     """The cluster saved at `path`.
 
     Args:
         path: a folder (read with all its subfolders), a file, a .tar, .tar.gz or .zip, or "-" for `stdin`.
         stdin: the stream behind "-".
+        as_listed: keep the order in which objects are listed, for the few who need it; else they are sorted by name.
 
     Raises:
         InputError: the path cannot be read, nothing in it is usable, or it holds more than one cluster.
     """
+    snapshot, _ = _read(path, stdin)
+    return snapshot if as_listed else replace(snapshot, objects=_sorted(snapshot.objects))
+
+
+def read_manifests(path: str, *, stdin: IO[bytes] | None = None) -> tuple[tuple[KubeObject, ...], tuple[Problem, ...]]:
+    """The objects at `path` in the order they are written, over all kinds, and what could not be used; else as `read`."""
+    snapshot, contents = _read(path, stdin)
+    found: dict[int, KubeObject] = {}
+    for item in contents.objects:
+        value = item.value if isinstance(item.value, dict) else {}
+        meta = value.get("metadata")
+        meta = meta if isinstance(meta, dict) else {}
+        group = str(value.get("apiVersion") or "v1").rpartition("/")[0]
+        kind, name = str(value.get("kind")), str(meta.get("name"))
+        for namespace in (str(meta.get("namespace") or ""), DEFAULT_NAMESPACE):
+            made = snapshot.get(kind, name, namespace, group)
+            if made is not None:
+                found.setdefault(id(made), made)
+                break
+    return tuple(found.values()), snapshot.problems
+
+
+def _read(path: str, stdin: IO[bytes] | None) -> tuple[Snapshot, Contents]:
     with _collector_paused():
         kind, entries, problems = open_path(path, stdin)
         contents, attachments = _contents(entries, problems)
@@ -51,7 +76,7 @@ def read(path: str, *, stdin: IO[bytes] | None = None) -> Snapshot:
         )
         if not any(snapshot.objects.values()):
             raise _nothing(path, snapshot.problems, contents.passed_over)
-        return replace(snapshot, objects=_sorted(snapshot.objects))
+        return snapshot, contents
 
 
 def _contents(entries: list[Entry], problems: list[Problem]) -> tuple[Contents, dict[str, str]]:

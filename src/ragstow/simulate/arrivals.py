@@ -8,7 +8,7 @@ be played or the change be taken as done.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragstow.cluster.objects import KubeObject, Pod
@@ -35,6 +35,9 @@ from ragstow.simulate.workload import (
 )
 
 Json = dict[str, Any]
+
+_NOW = "9999-12-31T23:59:59Z"
+"""Sorts after every timestamp of a cluster."""
 
 _MAKES_PODS = frozenset(
     {
@@ -173,7 +176,7 @@ class _Gatherer:
         if is_new(pod.raw):
             self._arrive(dict(pod.raw), None)
         else:
-            self.arrivals.append(Arrival(pod))
+            self.arrivals.append(Arrival(_last(pod)))
 
     def _arrive(self, raw: Mapping[str, Any], workload: Workload | None, after: str | None = None) -> str:
         admitted = self.admission.admit(raw)
@@ -182,7 +185,7 @@ class _Gatherer:
             return admitted.pod.key
         pod = made(self.claims.for_pod(dict(admitted.pod.raw)))
         assert isinstance(pod, Pod)
-        self.arrivals.append(Arrival(pod, workload, None, after))
+        self.arrivals.append(Arrival(_last(pod), workload, None, after))
         return pod.key
 
     def _workload(self, workload: Workload) -> None:
@@ -249,6 +252,11 @@ class _Gatherer:
         if self._owned is None:
             self._owned = owned_pods(self.before)
         return self._owned.get(workload.key, [])
+
+
+def _last(pod: Pod) -> Pod:
+    """A pod of a file comes after those that wait already: it is created now."""
+    return pod if pod.created else replace(pod, created=_NOW)
 
 
 def owned_pods(snapshot: Snapshot) -> dict[tuple[str, str, str], list[Pod]]:

@@ -21,9 +21,15 @@ _POD_LEVEL_SINCE = (1, 34)
 
 
 def is_new(raw: Mapping[str, Any]) -> bool:
-    """Whether an object was written by a person rather than saved from an API server."""
+    """Whether an object was written by a person rather than saved from an API server.
+
+    Saved objects have a uid, a version or a time; a pod's numeric priority is filled in by the server too (people write the
+    class).
+    """
     meta = raw.get("metadata") or {}
-    return not any(meta.get(key) for key in ("uid", "resourceVersion", "creationTimestamp"))
+    if any(meta.get(key) for key in ("uid", "resourceVersion", "creationTimestamp")):
+        return False
+    return not (raw.get("kind") == "Pod" and isinstance((raw.get("spec") or {}).get("priority"), int))
 
 
 def with_defaults(raw: Mapping[str, Any], numbers: tuple[int, ...] = _POD_LEVEL_SINCE) -> Json:

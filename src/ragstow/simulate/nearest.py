@@ -6,7 +6,7 @@ lacks three. A change is only named after the filters passed with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -78,7 +78,8 @@ def nearest(framework: Framework, pod: PodInfo) -> NearMiss | None:
     for change in changes:
         kinds.setdefault(change.kind, change)
     holders = _holders(pod, best)
-    return NearMiss(best.node.name, _words(state, pod, best, holders), holders, tuple(kinds.values()))
+    words = _nowhere(pod, found) or _words(state, pod, best, holders)
+    return NearMiss(best.node.name, words, holders, tuple(kinds.values()))
 
 
 _ORDER = {"uncordon": 0, "tolerate": 1, "unselect": 2, "shrink": 3, "free": 4, "add-node": 5}
@@ -126,6 +127,17 @@ def _holders(pod: PodInfo, item: _Candidate) -> tuple[str, ...]:
         return ()
     holding = [(other.sums.plain.get(name, 0), other.key) for other in item.node.pods]
     return tuple(key for amount, key in sorted(holding, key=lambda one: (-one[0], one[1])) if amount > 0)
+
+
+def _nowhere(pod: PodInfo, found: Sequence[_Candidate]) -> str:
+    """A resource that no node offers at all is the whole story: a typo, a plugin that does not run, a layout never applied."""
+    for name in pod.sums.plain:
+        if is_extended(name) and all(name in item.too_small and not item.node.allocatable.get(name) for item in found):
+            offered = sorted({other for item in found for other in item.node.allocatable if is_extended(other)})
+            domain = name.partition("/")[0]
+            alike = [other for other in offered if other.startswith(f"{domain}/")] or offered
+            return f"no node offers {name}; offered: {', '.join(alike) or 'none of its kind'}"
+    return ""
 
 
 def _scarcest(pod: PodInfo, item: _Candidate) -> str | None:
@@ -227,7 +239,8 @@ def _free(framework: Framework, state: CycleState, pod: PodInfo, item: _Candidat
         if any(other.sums.plain.get(name, 0) for name in item.short if name != "pods") or "pods" in item.short
         if not _fixed(other)
     ]
-    movable.sort(key=lambda other: (other.priority, other.key))
+    own = _family(framework, pod)
+    movable.sort(key=lambda other: (_family(framework, other) != own, other.priority, other.key))
     for size in range(1, _MOST_REMOVED + 1):
         for group in combinations(movable[:12], size):
             if any(
@@ -242,8 +255,30 @@ def _free(framework: Framework, state: CycleState, pod: PodInfo, item: _Candidat
                 framework.remove_pod(trial_state, pod, other, node)
             if framework.filter(trial_state, pod, node) is None:
                 keys = tuple(other.key for other in group)
-                yield Change("free", f"move or stop {', '.join(keys)} on {node.name}", node.name, keys)
+                text = f"move or stop {', '.join(keys)} on {node.name}"
+                if own and all(_family(framework, other) == own for other in group):
+                    text = (
+                        f"{', '.join(keys)} of the same {own} hold{'s' if len(keys) == 1 else ''} it: let old pods go first "
+                        "(strategy.rollingUpdate maxSurge: 0, maxUnavailable: 1)"
+                    )
+                yield Change("free", text, node.name, keys)
                 return
+
+
+def _family(framework: Framework, pod: PodInfo) -> str:
+    """The Deployment above a pod, through whatever revision; "" where there is none."""
+    owner = pod.pod.controller
+    if owner is None or owner.kind != "ReplicaSet":
+        return ""
+    above = framework.world.get("ReplicaSet", owner.name, pod.namespace, "apps")
+    top = above.controller if above is not None else None
+    if top is not None and top.kind == "Deployment":
+        return f"Deployment {pod.namespace}/{top.name}"
+    # A ReplicaSet that was not saved: its name is the Deployment's and the hash of the template.
+    hashed = pod.labels.get("pod-template-hash")
+    if hashed and owner.name.endswith(f"-{hashed}"):
+        return f"Deployment {pod.namespace}/{owner.name.removesuffix(f'-{hashed}')}"
+    return ""
 
 
 def _fixed(pod: PodInfo) -> bool:

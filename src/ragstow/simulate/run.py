@@ -231,6 +231,9 @@ class _Run:
             old = [pod for pod in owned.get(workload.key, []) if not pod.finished]
             if not old:
                 continue
+            if workload.key not in changed and (without := sum(pod.node is None for pod in old)):
+                self._note(f"the rollout of {workload.ref} is not played: {without} of its pods have no place even without one")
+                continue
             plan = rollout.prepare(frozen, target, old, self.options.release, extended_toleration=self.toleration)
             self._note(*plan.assumptions)
             played = rollout.play_rollout(plan, self._start)

@@ -1,0 +1,252 @@
+"""`ragstow simulate`: what kube-scheduler and the kubelets will do with these pods."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ragstow.cli.options import cluster_options, facts_option, output_option
+from ragstow.errors import InputError, Place, UsageError
+
+if TYPE_CHECKING:
+    from ragstow.cli.cluster import Cluster
+    from ragstow.cluster.objects import KubeObject
+    from ragstow.simulate.kubelets import KubeletFacts
+    from ragstow.simulate.model import Simulation
+    from ragstow.simulate.run import NewNodes, Request
+
+EXAMPLES = """\b
+Examples:
+  ragstow simulate -f manifests/ --from cluster/             where every pod lands, or why not
+  ragstow simulate --from cluster/                           what is Pending there, and what would help
+  ragstow simulate -f llm.yaml --from c/ --rollout           does a rolling update go through?
+  ragstow simulate -f llm.yaml --from c/ --fail gpu-a100-1   and when that node is lost?
+  ragstow simulate -f llm.yaml --from c/ --add-nodes gpu-a100-1=2 --without rag/old-llm-0
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("-f", "--filename", "files", multiple=True, metavar="PATH", help="Manifests: file, folder or -; may be repeated.")
+@cluster_options
+@facts_option
+@output_option()
+@click.option("--only-files", is_flag=True, help="Leave pods that are Pending in the cluster out.")
+@click.option(
+    "--order", type=click.Choice(["queue", "list"]), default="queue", help="Queue: priority, then time. List: as given."
+)
+@click.option("--preemption", type=click.Choice(["on", "off"]), default="on", help="Whether pods may be evicted for others.")
+@click.option(
+    "--sampling",
+    type=click.Choice(["all", "adaptive"]),
+    default="all",
+    help="Look at all nodes, or stop early as the scheduler does.",
+)
+@click.option("--ties", default="name", metavar="name|SEED", help="How equal nodes are told apart (default: name).")
+@click.option("--policy", metavar="FILE", help="KubeSchedulerConfiguration to decide with (default: the release's profile).")
+@click.option("--kubelet", "kubelet_file", metavar="FILE", help="KubeletConfiguration, NUMA nodes and devices of the nodes.")
+@click.option("--scores", is_flag=True, help="Also scores and refusals node by node (JSON and YAML).")
+@click.option("--rollout", is_flag=True, help="Then play a rolling update of every workload given, step by step.")
+@click.option("--drain", multiple=True, metavar="NODE", help="Then drain this node within disruption budgets.")
+@click.option("--fail", multiple=True, metavar="NODE", help="Then lose this node.")
+@click.option("--without", multiple=True, metavar="POD", help="As if this pod (NAMESPACE/NAME) were not there.")
+@click.option("--scale", multiple=True, metavar="KIND/NAME=N", help="As if this workload had N replicas.")
+@click.option(
+    "--add-nodes",
+    multiple=True,
+    metavar="SHAPE=N",
+    help="As if there were N more nodes: like a node, of an instance type, from a file.",
+)
+def command(
+    files: tuple[str, ...],
+    from_: str | None,
+    namespace: str | None,
+    all_namespaces: bool,
+    release: str | None,
+    assumed: tuple[str, ...],
+    facts: str | None,
+    output: str,
+    kubelet_file: str | None,
+    **flags: Any,
+) -> int:
+    """Says where every pod will land, or why not, and what would help.
+
+    Pods are those of the files (Deployments and the like make theirs) and those Pending in the cluster. Exit code 0: all
+    placed, 1: not.
+    """
+    from ragstow.simulate.run import simulate
+
+    only = None if all_namespaces else namespace
+    inputs = _read(files, from_, facts=facts, assumed=assumed, release=release, as_listed=flags["order"] == "list")
+    request = _request(flags, inputs.cluster, kubelet_file, only)
+    answer = simulate(inputs.cluster.snapshot, inputs.given, request, inputs.cluster.facts)
+    if only is not None:
+        answer = of_namespace(answer, only)
+    if output in ("json", "yaml"):
+        from ragstow.cli.output import emit
+
+        emit(document(answer, request, inputs.cluster), output)
+    else:
+        from ragstow.cli.simulatetext import lines
+
+        for line in lines(answer, wide=output == "wide"):
+            click.echo(line)
+    return 0 if answer.ok else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    cluster: Cluster
+    given: tuple[KubeObject, ...]
+
+
+def _read(
+    files: Sequence[str],
+    from_: str | None,
+    *,
+    facts: str | None,
+    assumed: Sequence[str],
+    release: str | None,
+    as_listed: bool,
+) -> _Inputs:
+    from ragstow.cli.cluster import Cluster, open_cluster, warn
+    from ragstow.cluster.read import read_manifests
+
+    if [*files, from_].count("-") > 1:
+        raise UsageError("stdin-twice", "standard input can be read once only: give - to -f or to --from")
+    given: list[KubeObject] = []
+    for file in files:
+        found, problems = read_manifests(file, stdin=sys.stdin.buffer if file == "-" else None)
+        warn(problems)
+        given += found
+    if from_ is not None or not given:
+        cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release, as_listed=as_listed)
+        return _Inputs(cluster, tuple(given))
+    # The files may hold the whole cluster.
+    from ragstow.cluster.build import build
+    from ragstow.cluster.release import detect
+    from ragstow.cluster.snapshot import Source
+    from ragstow.facts import load
+    from ragstow.inventory.assume import parse
+    from ragstow.inventory.build import inventory
+    from ragstow.scheduling.behaviours import NEWEST
+
+    empty = build([], source=Source("file", ", ".join(files)))
+    whole = empty.replace(put=given)
+    if not whole.nodes:
+        raise UsageError(
+            "no-cluster",
+            "which cluster? the files hold no Node, and no saved cluster is named with --from PATH",
+            hint="kubectl get nodes,pods -A -o json > cluster.json; see docs/simulate.md",
+        )
+    known = load(Path(facts) if facts is not None else None)
+    found_release = detect(whole, newest_recorded=str(NEWEST), asked=release)
+    return _Inputs(
+        Cluster(empty, inventory(whole, known, assumed=parse(assumed, whole, known)), found_release, known), tuple(given)
+    )
+
+
+def _request(flags: dict[str, Any], cluster: Cluster, kubelet_file: str | None, namespace: str | None) -> Request:
+    from ragstow.simulate.run import Request
+
+    ties: Any = flags["ties"]
+    if ties != "name":
+        try:
+            ties = int(ties)
+        except ValueError:
+            raise UsageError("ties", f"--ties {ties}: neither `name` nor a whole number") from None
+    return Request(
+        release=cluster.release,
+        order=flags["order"],
+        preemption=flags["preemption"] == "on",
+        sampling=flags["sampling"],
+        ties=ties,
+        policy=_policy(flags["policy"]),
+        scores=flags["scores"],
+        only_files=flags["only_files"],
+        kubelets=_kubelets(kubelet_file),
+        inventory=cluster.inventory,
+        rollout=flags["rollout"],
+        drain=flags["drain"],
+        fail=flags["fail"],
+        without=flags["without"],
+        scale=tuple(_count(text, "--scale") for text in flags["scale"]),
+        add_nodes=tuple(_new_nodes(text, cluster) for text in flags["add_nodes"]),
+        namespace=namespace,
+    )
+
+
+def _count(text: str, flag: str) -> tuple[str, int]:
+    name, _, number = text.rpartition("=")
+    if not name or not number.isdigit():
+        raise UsageError("count", f"{flag} {text}: not NAME=NUMBER")
+    return name, int(number)
+
+
+def _new_nodes(text: str, cluster: Cluster) -> NewNodes:
+    """The shape may be a file: only then it is read, after the names of nodes and instance types."""
+    from ragstow.cluster.read import read_manifests
+    from ragstow.simulate.run import NewNodes
+
+    shape, count = _count(text, "--add-nodes")
+    known = cluster.snapshot.get("Node", shape) is not None or cluster.facts.instances.find(shape) is not None
+    objects: tuple[KubeObject, ...] = ()
+    if not known and Path(shape).exists():
+        objects, _ = read_manifests(shape)
+    return NewNodes(shape, count, objects)
+
+
+def _documents(file: str) -> list[Any]:
+    from ragstow import kubeyaml
+
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise InputError("unreadable", f"cannot be read: {reason}", place=Place(file)) from None
+    return [document.value for document in kubeyaml.load_all(text, file=file)]
+
+
+def _policy(file: str | None) -> dict[str, Any] | None:
+    if file is None:
+        return None
+    documents = _documents(file)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise InputError("policy-kind", "expected one KubeSchedulerConfiguration", place=Place(file))
+    return documents[0]
+
+
+def _kubelets(file: str | None) -> KubeletFacts | None:
+    from ragstow.simulate.kubelets import kubelet_facts
+
+    return kubelet_facts(_documents(file), file) if file is not None else None
+
+
+def of_namespace(answer: Simulation, namespace: str) -> Simulation:
+    """What is shown with -n: pods of one namespace, and what concerns them."""
+
+    def own(key: str) -> bool:
+        return key.startswith(f"{namespace}/")
+
+    return replace(
+        answer,
+        pods=tuple(entry for entry in answer.pods if entry.namespace == namespace),
+        final={key: node for key, node in answer.final.items() if own(key)},
+        near_misses={key: miss for key, miss in answer.near_misses.items() if own(key)},
+        displaced=tuple(item for item in answer.displaced if own(item.pod) or own(item.by)),
+        loops=tuple(loop for loop in answer.loops if own(loop.workload.rpartition(" ")[2])),
+        rollouts=tuple(item for item in answer.rollouts if own(item.workload.rpartition(" ")[2])),
+        warnings=tuple(item for item in answer.warnings if own(item.text) or item.code != "event-differs"),
+    )
+
+
+def document(answer: Simulation, request: Request, cluster: Cluster) -> dict[str, Any]:
+    """The `Simulation` document."""
+    from ragstow.cli import output
+    from ragstow.simulate.document import body
+
+    return output.document("Simulation", body(answer, request), source=cluster.snapshot.source)

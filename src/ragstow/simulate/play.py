@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ragstow.cluster.objects import Pod
+from ragstow.cluster.owners import Owners
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import Reason
 from ragstow.scheduling.podinfo import PodInfo
@@ -53,7 +54,7 @@ class Play:
         """Evicted pods, and the key of the pod they made room for."""
         self._attempts: Counter[str] = Counter()
         self._infos: dict[str, PodInfo] = {info.key: info for info in self.engine.arrivals}
-        self._workloads: dict[str, str] = {}
+        self._owners: Owners | None = None
         self.changed = 0
         """Counts placements and removals: a pod that failed is only tried again when this has moved on."""
 
@@ -183,8 +184,11 @@ class Play:
     def _owner_name(self, pod: Pod, arrival: Arrival | None) -> str | None:
         if arrival is not None and arrival.workload is not None:
             return arrival.workload.ref
-        owner = pod.controller
-        return f"{owner.kind} {pod.namespace}/{owner.name}" if owner is not None else None
+        if pod.controller is None:
+            return None
+        if self._owners is None:
+            self._owners = Owners(self.engine.world.snapshot)
+        return self._owners.workload(pod).ref
 
     def _entry(self, attempt: Attempt, answer: KubeletAnswer | None, workload: str | None) -> PodEntry:
         decision = attempt.decision

@@ -111,6 +111,9 @@ def footnotes(found: Inventory, room: int) -> list[str]:
     lines: list[str] = []
     for text, names in by_text.items():
         lines.extend(_folded(f"* {_few(names)}: ", text, room))
+    nameless = [node.name for node in found.nodes if node.product is None and node.cards]
+    if nameless:
+        lines.extend(_folded(f"* {_few(nameless)}: ", f"nothing names the cards; --assume {nameless[0]}=PRODUCT does", room))
     return lines
 
 

@@ -68,7 +68,7 @@ def build(
                 applied.append(before if made.live else made)
                 if not made.live:
                     continue
-            else:
+            elif before.raw != made.raw:
                 text = f"{made.ref} is given twice; the last one counts"
                 wrong.append(Problem("object-twice", text, Place(raw.file, raw.line, made.ref)))
         table[key] = made

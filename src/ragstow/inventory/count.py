@@ -17,8 +17,8 @@ from ragstow.facts.mig import Geometry
 from ragstow.inventory import free, miglayout, resources
 from ragstow.inventory.identity import INVALID, Identity
 from ragstow.inventory.model import LayoutGroup, Range, ResourceUse, between
-from ragstow.inventory.resources import FULL_GPU, SHARED_SUFFIX
-from ragstow.inventory.state import State
+from ragstow.inventory.resources import FULL_GPU
+from ragstow.inventory.state import State, offered
 
 _MOST_INSTANCES = 7
 """No card has more MIG instances (MIG user guide: supported profiles)."""
@@ -43,7 +43,7 @@ def count_cards(
         return _count_mixed(node, snapshot, uses, identity, geometry)
     if found.sharing == "mig-single":
         return _count_single(node, snapshot, uses, identity, found, geometry)
-    slots = _slots(uses)
+    slots = offered(uses)
     replicas = found.replicas or 1
     counted = -(-slots.capacity // replicas)
     if found.sharing == "unknown" and found.replicas is None:
@@ -61,40 +61,32 @@ def count_cards(
     return Cards(count, free.less(left, whole), notes=notes)
 
 
-def _slots(uses: Mapping[str, ResourceUse]) -> ResourceUse:
-    """The resource that the node's cards or shares are offered under now: the renamed one where it exists."""
-    renamed, plain = uses.get(f"{FULL_GPU}{SHARED_SUFFIX}"), uses.get(FULL_GPU)
-    if renamed is not None and renamed.capacity:
-        return renamed
-    return plain or renamed or ResourceUse(0, 0, 0, 0, {})
-
-
 def _count_mixed(
     node: Node, snapshot: Snapshot, uses: Mapping[str, ResourceUse], identity: Identity, geometry: Geometry | None
 ) -> Cards:
-    whole_use = _slots(uses)
-    offered: dict[str, int] = {}
+    whole_use = offered(uses)
+    slices: dict[str, int] = {}
     held: dict[str, tuple[int, int]] = {}
     for name, use in uses.items():
         profile = resources.mig_profile(name)
         if profile is not None and (use.capacity or use.requested):
             replicas = _replicas(node, f"nvidia.com/mig-{profile}")
             instances = -(-use.capacity // replicas)
-            offered[profile] = offered.get(profile, 0) + instances
+            slices[profile] = slices.get(profile, 0) + instances
             low, high = held.get(profile, (0, 0))
             held[profile] = (low + -(-use.requested // replicas), min(instances, high + use.requested))
     whole_replicas = _replicas(node, FULL_GPU)
     whole = -(-whole_use.capacity // whole_replicas)
     count: int | None = identity.cards if identity.cards is not None and identity.cards > whole else None
     listed = miglayout.entries(snapshot, node, geometry)
-    groups = _believed(listed, count, offered, whole, geometry)
+    groups = _believed(listed, count, slices, whole, geometry)
     cut = (count - whole) if count is not None else sum(group.count for group in groups or () if group.mig)
     notes: tuple[str, ...] = ()
     if count is None and not cut:
-        cut = max((-(-number // _most(geometry, profile)) for profile, number in offered.items()), default=0)
+        cut = max((-(-number // _most(geometry, profile)) for profile, number in slices.items()), default=0)
         notes = ("the number of cut cards is not in the data; the fewest that can give these slices are counted",)
     if groups is None:
-        groups = miglayout.inferred(whole, cut, offered, geometry)
+        groups = miglayout.inferred(whole, cut, slices, geometry)
     whole_free = free.shares(min(whole, -(-whole_use.allocatable // whole_replicas)), whole_replicas, whole_use.requested)
     if groups is not None:
         return Cards(whole + cut, free.add(whole_free, free.slices(groups, _spelt(held, groups))), groups, notes)
@@ -104,46 +96,44 @@ def _count_mixed(
 
 
 def _believed(
-    listed: list[miglayout.Entry] | None, count: int | None, offered: Mapping[str, int], whole: int, geometry: Geometry | None
+    listed: list[miglayout.Entry] | None, count: int | None, slices: Mapping[str, int], whole: int, geometry: Geometry | None
 ) -> tuple[LayoutGroup, ...] | None:
     """The labelled layout, if it gives exactly the whole cards and the slices that the node offers."""
     if listed is None:
         return None
-    number = count or whole + (miglayout.card_count(listed, sum(offered.values()), geometry) or 0)
+    number = count or whole + (miglayout.card_count(listed, sum(slices.values()), geometry) or 0)
     groups = miglayout.group(miglayout.cards(listed, number, geometry))
     uncut = sum(group.count for group in groups if group.mig is None)
-    return groups if miglayout.gives(groups) == dict(sorted(offered.items())) and uncut == whole else None
+    return groups if miglayout.gives(groups) == dict(sorted(slices.items())) and uncut == whole else None
 
 
 def _count_single(
     node: Node, snapshot: Snapshot, uses: Mapping[str, ResourceUse], identity: Identity, found: State, geometry: Geometry | None
 ) -> Cards:
     """Strategy single: nvidia.com/gpu counts slices of one profile."""
-    slots = _slots(uses)
+    slots = offered(uses)
     replicas = found.replicas or 1
-    offered = -(-slots.capacity // replicas)
+    amount = -(-slots.capacity // replicas)
     profile = identity.profile or _partition(node, identity)
     if profile is None or profile.upper() == INVALID:
-        return Cards(
-            identity.cards or min(1, offered), 0, (), ("the cards of this node are not cut alike, so none is offered",)
-        )
+        return Cards(identity.cards or min(1, amount), 0, (), ("the cards of this node are not cut alike, so none is offered",))
     listed = miglayout.entries(snapshot, node, geometry)
-    count: int | None = identity.cards or (miglayout.card_count(listed, offered, geometry) if listed is not None else None)
+    count: int | None = identity.cards or (miglayout.card_count(listed, amount, geometry) if listed is not None else None)
     notes: tuple[str, ...] = ()
     groups: tuple[LayoutGroup, ...] | None = None
     if listed is not None and count is not None:
         groups = miglayout.group(miglayout.cards(listed, count, geometry))
-        if miglayout.gives(groups) != {profile: offered}:
+        if miglayout.gives(groups) != {profile: amount}:
             groups = None
     if groups is None:
         most = _most(geometry, profile)
         if count is None:
-            count = -(-offered // most)
-            notes = (f"{offered} slices are on at least {count} cards; how many there are is not in the data",)
-        if count and offered % count == 0:
+            count = -(-amount // most)
+            notes = (f"{amount} slices are on at least {count} cards; how many there are is not in the data",)
+        if count and (amount == most * count or (identity.cards and amount % count == 0)):
             known = geometry.profile(profile) if geometry is not None else None
-            groups = (LayoutGroup(count, {known.name if known else profile: offered // count}, tuple(range(count))),)
-    low, high = -(-slots.requested // replicas), min(offered, slots.requested)
+            groups = (LayoutGroup(count, {known.name if known else profile: amount // count}, tuple(range(count))),)
+    low, high = -(-slots.requested // replicas), min(amount, slots.requested)
     if groups is not None:
         return Cards(count or 0, free.slices(groups, _spelt({profile: (low, high)}, groups)), groups, notes)
     return Cards(count or 0, free.unknown_cut(count or 0, {profile: low}, {profile: _size(geometry, profile)}), (), notes)

@@ -113,13 +113,13 @@ def inferred(whole: int, cut: int, slices: Mapping[str, int], geometry: Geometry
 
 
 def _config_maps(snapshot: Snapshot, node: Node) -> list[KubeObject]:
-    """mig-parted's configuration of a node: named by the ClusterPolicy, else the operator's for the node, else the default."""
+    """mig-parted's configuration of a node: named by the ClusterPolicy, else the operator's for the node, then the default."""
     named = _configured_name(snapshot)
     found = [item for item in snapshot.of("ConfigMap") if item.name == named] if named else []
     if found:
         return found
-    own = [item for item in snapshot.of("ConfigMap") if item.name == f"{node.name}-mig-config"]
-    return own or [item for item in snapshot.of("ConfigMap") if item.name == _DEFAULT_CONFIG]
+    names = (f"{node.name}-mig-config", _DEFAULT_CONFIG)
+    return [item for name in names for item in snapshot.of("ConfigMap") if item.name == name]
 
 
 def _configured_name(snapshot: Snapshot) -> str:

@@ -32,7 +32,7 @@ def of_node(node: Node, uses: Mapping[str, ResourceUse], identity: Identity, con
     """The state of a node whose GPUs a device plugin offers."""
     labels = node.labels
     cloud_state = _of_cloud(labels, identity.cloud)
-    if cloud_state is not None and not identity.labelled:
+    if cloud_state is not None and (not identity.labelled or cloud_state.sharing != "exclusive"):
         return cloud_state
     if any(mig_profile(name) and use.capacity for name, use in uses.items()):
         return State("mig-mixed", _label_replicas(labels))
@@ -47,14 +47,23 @@ def of_node(node: Node, uses: Mapping[str, ResourceUse], identity: Identity, con
     if strategy == "time-slicing" or (replicas and strategy is None):
         return State("time-slicing", replicas)
     if identity.labelled and strategy is not None:
-        return State("exclusive")
+        return _labels_behind(uses, identity, config) or State("exclusive")
     return _without_labels(uses, identity, config)
+
+
+def _labels_behind(uses: Mapping[str, ResourceUse], identity: Identity, config: PluginConfigInForce | None) -> State | None:
+    """Sharing that the node offers and the configuration says, while GFD's labels do not show it (yet)."""
+    slots = offered(uses).capacity
+    shared = shared_as(config.config, FULL_GPU) if config is not None and config.config is not None else None
+    if shared is None or identity.cards is None or slots != identity.cards * shared[1]:
+        return None
+    return State(*shared, notes=("the node's labels do not show the sharing that its plugin is configured for and offers",))
 
 
 def _without_labels(uses: Mapping[str, ResourceUse], identity: Identity, config: PluginConfigInForce | None) -> State:
     """No GFD: the plugin's configuration says it, else the plainest reading of the numbers, marked as such."""
-    renamed = f"{FULL_GPU}{SHARED_SUFFIX}" in uses and uses[f"{FULL_GPU}{SHARED_SUFFIX}"].capacity > 0
-    capacity = uses[f"{FULL_GPU}{SHARED_SUFFIX}" if renamed else FULL_GPU].capacity if renamed or FULL_GPU in uses else 0
+    slots = offered(uses)
+    renamed, capacity = slots is uses.get(f"{FULL_GPU}{SHARED_SUFFIX}"), slots.capacity
     shared = shared_as(config.config, FULL_GPU) if config is not None and config.config is not None else None
     if shared is not None and capacity and capacity % shared[1] == 0:
         return State(*shared)
@@ -77,6 +86,14 @@ def _without_labels(uses: Mapping[str, ResourceUse], identity: Identity, config:
     if config.config is None:
         return State("exclusive", notes=("the plugin's configuration is not in the data: counted as one card for each slot",))
     return State("exclusive")
+
+
+def offered(uses: Mapping[str, ResourceUse]) -> ResourceUse:
+    """The resource that the node's cards or shares are offered under now: the renamed one where it exists."""
+    renamed, plain = uses.get(f"{FULL_GPU}{SHARED_SUFFIX}"), uses.get(FULL_GPU)
+    if renamed is not None and renamed.capacity:
+        return renamed
+    return plain or renamed or ResourceUse(0, 0, 0, 0, {})
 
 
 def _of_cloud(labels: Mapping[str, str], cloud: Cloud | None) -> State | None:

@@ -328,6 +328,12 @@ def test_names_that_appear_twice(tmp_path: Path) -> None:
     assert snapshot.nodes[0].capacity == {"cpu": 16000}
 
 
+def test_the_same_object_in_two_files_is_no_problem(tmp_path: Path) -> None:
+    save(tmp_path / "all.json", [NODE, POD])
+    save(tmp_path / "nodes.json", {"apiVersion": "v1", "kind": "NodeList", "items": [NODE]})
+    assert codes(read(str(tmp_path))) == []
+
+
 def test_a_node_without_labels_or_status(tmp_path: Path) -> None:
     node = read(str(save(tmp_path / "n.json", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}))).nodes[0]
     assert (dict(node.labels), dict(node.capacity), node.ready) == ({}, {}, None)

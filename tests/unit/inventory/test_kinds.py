@@ -184,6 +184,16 @@ def test_a_share_whose_kind_is_not_in_the_data() -> None:
     assert "not in the data" in found.assumed[0]
 
 
+def test_labels_that_lag_behind_the_configuration() -> None:
+    found = only(
+        node("n", {GPU: 8}, gfd("NVIDIA-L4", 2, 23034)),
+        managed_plugin("n", "configs"),
+        config_map("configs", {"any": sharing_config(4)}),
+    )
+    assert (found.sharing, found.replicas, found.cards, found.cards_free) == ("time-slicing", 4, 2, 2)
+    assert "do not show the sharing" in found.assumed[0]
+
+
 # The configuration in force.
 
 
@@ -403,6 +413,12 @@ def test_a_cloud_with_its_own_labels(
     if sharing == "mig-single":
         assert found.layout == (LayoutGroup(2, {"1g.5gb": 7}, (0, 1)),)
         assert found.memory_mib_per_card == 40960
+
+
+def test_a_clouds_sharing_labels_beat_gfd_that_does_not_know_of_them() -> None:
+    labels = gke(gke_accelerator="nvidia-l4", gke_gpu_sharing_strategy="time-sharing", gke_max_shared_clients_per_gpu="4")
+    found = only(node("n", {GPU: 4}, {**labels, **gfd("NVIDIA-L4", 1, 23034)}), *holders(1, "n"))
+    assert (found.sharing, found.replicas, found.cards, found.cards_free, found.assumed) == ("time-slicing", 4, 1, 0, ())
 
 
 def test_a_machine_type_names_the_card() -> None:

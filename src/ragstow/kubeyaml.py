@@ -29,7 +29,7 @@ _BOOLS = {
 }
 _NULL = re.compile(r"^(?:~|null|Null|NULL|)$")
 _BOOL = re.compile("^(?:" + "|".join(sorted(_BOOLS)) + ")$")
-_INT = re.compile(r"^[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*)$")
+_INT = re.compile(r"^[-+]?(?:0[bB]_*[01][01_]*|0[oO]_*[0-7][0-7_]*|0[xX]_*[0-9a-fA-F][0-9a-fA-F_]*|[0-9][0-9_]*)$")
 _FLOAT = re.compile(r"^[-+]?(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?$")
 _SPECIAL = re.compile(r"^(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
 
@@ -309,8 +309,8 @@ def _integer(loader: Any, node: Any) -> int | float:
     sign = -1 if text.startswith("-") else 1
     text = text.lstrip("+-")
     for prefix, base in (("0b", 2), ("0o", 8), ("0x", 16)):
-        if text.startswith(prefix):
-            return sign * int(text[2:] or "0", base)
+        if text[:2].lower() == prefix:
+            return sign * int(text[2:], base)
     if len(text) > 1 and text.startswith("0") and not set(text) - set("01234567"):
         return sign * int(text, 8)
     if len(text) > 20:

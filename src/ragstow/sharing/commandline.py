@@ -5,6 +5,7 @@ Precedence: flag, environment variable, file (k8s-device-plugin cmd/*/main.go; v
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -182,6 +183,11 @@ def lay_over(config: Config, options: Sequence[Option], found: Mapping[str, Any]
     )
 
 
+def _quote(text: str) -> str:
+    """The text as Go's %q writes it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 
 
@@ -190,7 +196,7 @@ def _bool(value: str) -> bool:
         return True
     if value in _FALSE:
         return False
-    raise Refused(f"strconv.ParseBool: parsing {goduration.quote(value)}: invalid syntax", "flags")
+    raise Refused(f"strconv.ParseBool: parsing {_quote(value)}: invalid syntax", "flags")
 
 
 def _whole(value: str) -> int:
@@ -202,7 +208,7 @@ def _whole(value: str) -> int:
                 return int(value[2:], base)
             except ValueError:
                 break
-    raise Refused(f"strconv.ParseInt: parsing {goduration.quote(value)}: invalid syntax", "flags")
+    raise Refused(f"strconv.ParseInt: parsing {_quote(value)}: invalid syntax", "flags")
 
 
 def _duration(value: str) -> int:
@@ -212,7 +218,7 @@ def _duration(value: str) -> int:
 def _from_env(option: Option, variable: str, value: str, found: dict[str, Any]) -> None:
     name = option.names[0]
     where = f'environment variable "{variable}"'
-    quoted = goduration.quote(value)
+    quoted = _quote(value)
     if option.type == "text":
         found[name] = value
     elif option.type == "texts":
@@ -278,5 +284,5 @@ def _set(option: Option, name: str, value: str, found: dict[str, Any], started: 
             started.add(first)
     except Refused as error:
         if option.type == "bool":
-            raise Refused(f"invalid boolean value {goduration.quote(value)} for -{name}: parse error", "flags") from None
-        raise Refused(f"invalid value {goduration.quote(value)} for flag -{name}: {error.text}", "flags") from None
+            raise Refused(f"invalid boolean value {_quote(value)} for -{name}: parse error", "flags") from None
+        raise Refused(f"invalid value {_quote(value)} for flag -{name}: {error.text}", "flags") from None

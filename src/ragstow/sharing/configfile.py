@@ -6,6 +6,7 @@ Only what the file says is decided here; flags and environment are laid over it 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -90,7 +91,9 @@ def _yaml(content: str) -> Any:
     value = document.value if document is not None else None
     if not _string_keys(value):
         raise Refused("unmarshal error: error converting YAML to JSON: unsupported map key of type: %!s(<nil>)", "yaml")
-    if not finite(value):
+    # A version is made a text on the way, be it no number that JSON can hold.
+    held = value.items() if isinstance(value, Mapping) else ((None, value),)
+    if not all(finite(item) or (isinstance(item, float) and str(key).casefold() == "version") for key, item in held):
         raise Refused("unmarshal error: error converting YAML to JSON: json: unsupported value", "json")
     return value
 
@@ -126,7 +129,10 @@ def _version(context: Context, value: Any, held: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
-        return f"{value:.8g}" if isinstance(value, float) else number(value)
+        if isinstance(value, float) and not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+        whole = isinstance(value, int) and -(2**63) <= value < 2**64
+        return str(value) if whole else f"{float(value):.8g}"
     return text(context, value, held)
 
 
@@ -251,7 +257,8 @@ def _duration(_context: Context, value: Any, held: Any) -> Any:
     if value is None:
         return held
     if kind(value) == "number":
-        return int(float(value))
+        # A number that does not fit becomes the least one (Go on amd64).
+        return int(value) if -(2**63) <= value < 2**63 else -(2**63)
     if not isinstance(value, str):
         raise Refused("invalid duration", "duration")
     return goduration.INFINITE if value == "infinite" else goduration.parse(value)

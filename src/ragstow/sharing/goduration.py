@@ -56,9 +56,16 @@ def parse(text: str) -> int:
 
 
 def quote(text: str) -> str:
-    """The text in Go's double quotes."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
-    return f'"{escaped}"'
+    """The text in quotes as the time package writes it: everything but plain ASCII as bytes."""
+    shown = []
+    for character in text:
+        if character in '"\\':
+            shown.append("\\" + character)
+        elif " " <= character < "\x80":
+            shown.append(character)
+        else:
+            shown += [f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogatepass")]
+    return f'"{"".join(shown)}"'
 
 
 def show(nanoseconds: int) -> str:

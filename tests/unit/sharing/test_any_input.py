@@ -123,3 +123,40 @@ def test_a_card_unknown_to_mig_is_refused_in_words() -> None:
     answer = modes.mps(host("Tesla-K80"), 2, KNOWN)
     assert isinstance(answer, Reason)
     assert str(answer)
+
+
+LOADING = (
+    "error starting plugins: unable to load config: unable to finalize config: unable to parse config file: "
+    "error parsing config file: "
+)
+DECODING = LOADING + "unmarshal error: error unmarshaling JSON: while decoding JSON: "
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        # What the plugin's own configuration package, built from its sources, said to these.
+        ("version: -.inf\n", LOADING + "unknown version: -Inf"),
+        ("version: 0X10\n", LOADING + "unknown version: 16"),
+        ("version: 18446744073709551616\n", LOADING + "unknown version: 1.8446744e+19"),
+        ("flags: {gfd: {sleepInterval: é}}\n", DECODING + 'time: invalid duration "\\xc3\\xa9"'),
+        (
+            "sharing: !foo x\n",
+            DECODING + "json: cannot unmarshal string into Go struct field Config.sharing of type v1.Sharing",
+        ),
+        (
+            "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 4.5}]}}\n",
+            DECODING + "json: cannot unmarshal number 4.5 into Go struct field Sharing.sharing.timeSlicing of type int",
+        ),
+    ],
+)
+def test_rare_values_are_refused_in_the_programs_words(text: str, said: str) -> None:
+    failure = verdict.plugin(text).failure
+    assert failure is not None
+    assert failure.text == said
+
+
+def test_a_sleep_interval_beyond_all_bounds_is_the_least_duration() -> None:
+    read = verdict.gfd("flags: {gfd: {sleepInterval: 18446744073709551616}}\n")
+    assert read.config is not None
+    assert goduration.show(read.config.gfd["sleepInterval"]) == "-2562047h47m16.854775808s"

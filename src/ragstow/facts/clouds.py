@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragstow.facts.table import Date, Table, Text
+from ragstow.facts.table import Date, Mib, Table, Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ class Cloud:
 
 @dataclass(frozen=True, slots=True)
 class CloudGpu:
-    """A value of a cloud's accelerator label and the product it means."""
+    """A value of a cloud's accelerator label and the product it means; `memory_mib` tells products of one name apart by what
+    the cloud's memory label says."""
 
     cloud: Text
     label: Text
@@ -75,10 +76,11 @@ class CloudGpu:
     product: Text
     source: Text
     checked: Date
+    memory_mib: Mib | None = None
 
 
 CLOUDS = Table("clouds.yaml", Cloud, ("cloud",))
-CLOUD_GPUS = Table("cloud_gpus.csv", CloudGpu, ("label", "value"))
+CLOUD_GPUS = Table("cloud_gpus.csv", CloudGpu, ("label", "value", "memory_mib"))
 
 
 class Clouds:
@@ -88,7 +90,10 @@ class Clouds:
         self.rows = clouds
         self.gpus = gpus
         self._by_name = {row.cloud: row for row in clouds}
-        self._products = {(row.label, row.value): row.product for row in gpus}
+        self._products: dict[tuple[str, str], dict[int | None, str]] = {}
+        for row in gpus:
+            self._products.setdefault((row.label, row.value), {})[row.memory_mib] = row.product
+        self._memory_labels = {row.accelerator_label: row.memory_label for row in clouds}
         self._labels = tuple(dict.fromkeys(row.label for row in gpus))
 
     def get(self, cloud: str) -> Cloud | None:
@@ -110,6 +115,10 @@ class Clouds:
         """The product that a cloud's accelerator label on a node means; None where there is none or it is unknown."""
         for label in self._labels:
             value = labels.get(label)
-            if value is not None and (product := self._products.get((label, value))) is not None:
-                return product
+            known = self._products.get((label, value)) if value is not None else None
+            if not known:
+                continue
+            said = labels.get(self._memory_labels.get(label) or "", "")
+            memory = int(said) if said.isdigit() else None
+            return known.get(memory) or (next(iter(known.values())) if len(known) == 1 else None)
         return None

@@ -116,3 +116,11 @@ def test_a_cloud_is_known_by_its_nodes() -> None:
     assert k3s is not None
     assert k3s.runtime_class == "nvidia"
     assert clouds.of_node({"a": "b"}) is None
+
+
+def test_a_name_that_two_cards_have_is_told_apart_by_memory() -> None:
+    name, memory = "karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-gpu-memory"
+    assert KNOWN.clouds.product({name: "a100", memory: "40960"}) == "NVIDIA-A100-SXM4-40GB"
+    assert KNOWN.clouds.product({name: "a100", memory: "81920"}) == "NVIDIA-A100-SXM4-80GB"
+    assert KNOWN.clouds.product({name: "a100"}) is None
+    assert KNOWN.clouds.product({name: "l4", memory: "22888"}) == "NVIDIA-L4"

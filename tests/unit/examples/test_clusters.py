@@ -98,7 +98,7 @@ CARDS = {
     "h100-operator": {"NVIDIA-H100-80GB-HBM3": (8, 8)},
     "k3s-two-cards": {"unknown": (2, 2)},
     "k3s-two-cards-dra": {"NVIDIA-GeForce-RTX-3090": (2, 2)},
-    "mixed-t4-a100": {"NVIDIA-A100-SXM4-40GB": (8, 7), "Tesla-T4": (4, 3)},
+    "mixed-t4-a100": {"NVIDIA-A100-SXM4-40GB": (8, 7), "Tesla-T4": (4, 4)},
     "no-gpu": {},
 }
 

@@ -75,6 +75,14 @@ class Stack:
         last = image.rsplit("/", 1)[-1].split("@", 1)[0].split(":", 1)[0]
         return self._by_container.get(container) or self._by_image.get(last)
 
+    def programs_of(self, containers: Iterable[tuple[str, str]]) -> tuple[StackProgram, ...]:
+        """The programs of a pod's containers, given as (name, image): images count only where no container's name is known,
+        since helpers of one program (an init container of the MPS daemon) run the image of another."""
+        listed = tuple(containers)
+        named = [self._by_container[name] for name, _ in listed if name in self._by_container]
+        found = named or [program for name, image in listed if (program := self.program(name, image)) is not None]
+        return tuple({program.role: program for program in found}.values())
+
 
 @dataclass(frozen=True)
 class Signatures:

@@ -42,12 +42,7 @@ class GpuStack:
 
     def roles(self, item: KubeObject) -> tuple[str, ...]:
         """The roles of a pod or of a workload's pods, each once, in the order of their containers."""
-        found: dict[str, None] = {}
-        for name, image in _containers(item):
-            program = self._programs.program(name, image)
-            if program is not None:
-                found[program.role] = None
-        return tuple(found)
+        return tuple(program.role for program in self._programs.programs_of(_containers(item)))
 
     def workloads(self, *roles: str) -> tuple[KubeObject, ...]:
         """The DaemonSets, Deployments and StatefulSets with one of these roles."""

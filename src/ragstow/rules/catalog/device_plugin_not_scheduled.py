@@ -1,0 +1,193 @@
+"""The device plugin's DaemonSet has no pod on a GPU node: its gate labels or its tolerations do not fit the node.
+
+What
+    A GPU node offers no GPU and runs no plugin pod, while a plugin DaemonSet exists that the node does not qualify for: none of the
+    labels it selects (pci-10de, cpu vendor, gpu.present) is there, or a taint of the node is not tolerated.
+
+Why
+    A DaemonSet that wants 0 pods is silent: no event, no Pending pod. Without node feature discovery nobody sets those labels, and a
+    taint such as `nvidia.com/gpu=true` also keeps the NFD worker away that would set them.
+
+Fix
+    Label the node nvidia.com/gpu.present=true (or let NFD run there), or add the toleration to plugin, GFD and NFD worker.
+
+References
+    - NVIDIA device plugin chart: affinity and tolerations
+    - Kubernetes: DaemonSet scheduling
+
+Fires: the gate label is missing
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110}, allocatable: {cpu: 8, memory: 32Gi, pods: 110}}
+    ---
+    apiVersion: apps/v1
+    kind: DaemonSet
+    metadata: {name: nvdp, namespace: nvidia, uid: d}
+    spec:
+      selector: {matchLabels: {app: nvdp}}
+      template:
+        metadata: {labels: {app: nvdp}}
+        spec:
+          affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: nvidia.com/gpu.present, operator: In, values: ["true"]}]}]}}}
+          containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin}]
+    status: {desiredNumberScheduled: 0, currentNumberScheduled: 0}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: b}
+    spec: {containers: [{name: vllm, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}
+    status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}
+
+Fires: a taint that the plugin does not tolerate
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.present: "true"}}
+    spec: {taints: [{key: dedicated, value: llm, effect: NoSchedule}]}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110}, allocatable: {cpu: 8, memory: 32Gi, pods: 110}}
+    ---
+    apiVersion: apps/v1
+    kind: DaemonSet
+    metadata: {name: nvdp, namespace: nvidia, uid: d}
+    spec:
+      selector: {matchLabels: {app: nvdp}}
+      template: {metadata: {labels: {app: nvdp}}, spec: {containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin}]}}
+    status: {desiredNumberScheduled: 0, currentNumberScheduled: 0}
+
+Quiet: the plugin runs there, CPU nodes have none
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.present: "true"}}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 1}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 1}}
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata: {name: cpu-1, uid: m}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110}, allocatable: {cpu: 8, memory: 32Gi, pods: 110}}
+    ---
+    apiVersion: apps/v1
+    kind: DaemonSet
+    metadata: {name: nvdp, namespace: nvidia, uid: d}
+    spec:
+      selector: {matchLabels: {app: nvdp}}
+      template: {metadata: {labels: {app: nvdp}}, spec: {nodeSelector: {nvidia.com/gpu.present: "true"}, containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin}]}}
+    status: {desiredNumberScheduled: 1, currentNumberScheduled: 1}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: nvdp-a, namespace: nvidia, uid: p, labels: {app: nvdp}}
+    spec: {nodeName: gpu-1, containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin}]}
+    status: {phase: Running, containerStatuses: [{name: nvidia-device-plugin-ctr, ready: true, restartCount: 0, state: {running: {}}}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragstow.cluster.objects import KubeObject, Node
+from ragstow.rules.context import Context, NodeRefusal
+from ragstow.rules.daemonsets import ineligible, looks_like_gpu_node
+from ragstow.rules.index.stack import template
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
+from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import TAINT, Waiting, waiting
+
+_GATES = (
+    "nvidia.com/gpu.present",
+    "feature.node.kubernetes.io/pci-10de.present",
+    "feature.node.kubernetes.io/cpu-model.vendor_id",
+)
+
+
+class DevicePluginNotScheduled(Rule):
+    """See the page above."""
+
+    cause = "device-plugin-not-scheduled"
+    severity = "high"
+    needs = frozenset({"snapshot"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each plugin DaemonSet and reason, with the nodes it cannot reach."""
+        plugins = [item for item in context.stack.workloads("device-plugin") if item.kind == "DaemonSet"]
+        reasons = {id(plugin): ineligible(context, plugin) for plugin in plugins}
+        groups = [group for group in waiting(context) if group.wants]
+        bare = [node for node in context.snapshot.nodes if self._bare(context, node, plugins, groups)]
+        for plugin in plugins:
+            refused = [(node, reasons[id(plugin)][node.name]) for node in bare if node.name in reasons[id(plugin)]]
+            # A node that another plugin would serve is that one's matter.
+            refused = [(node, why) for node, why in refused if all(node.name in reasons[id(other)] for other in plugins)]
+            if refused and not _another_value(plugin, [node for node, _ in refused]):
+                yield self._finding(plugin, refused, _held(groups, [node for node, _ in refused]))
+
+    def _bare(self, context: Context, node: Node, plugins: list[KubeObject], groups: list[Waiting]) -> bool:
+        """Whether a node should have a plugin, offers no GPU and runs none."""
+        if not plugins or node.unschedulable or any(value == "paused-for-mig-change" for value in node.labels.values()):
+            return False
+        offers = any(
+            use.capacity for item in context.inventory.nodes if item.name == node.name for use in item.resources.values()
+        )
+        if offers or context.stack.pods("device-plugin", node=node.name) or context.inventory.node(node.name).sharing == "dra":
+            return False
+        # Without any sign of a GPU on any node, a lone node that waits for a plugin is believed to be one.
+        alone = bool(groups) and not any(looks_like_gpu_node(context, other) for other in context.snapshot.nodes)
+        return looks_like_gpu_node(context, node) or (alone and len(_workers(context)) == 1 and node in _workers(context))
+
+    def _finding(self, plugin: KubeObject, refused: list[tuple[Node, tuple[NodeRefusal, ...]]], held: list[str]) -> Finding:
+        ref, nodes = ObjectRef.of(plugin), [node for node, _ in refused]
+        tainted = any(item.plugin == TAINT for _, why in refused for item in why)
+        taints = [
+            taint for node in nodes for taint in node.taints if tainted and not taint.key.startswith("node.kubernetes.io/")
+        ]
+        words = list(dict.fromkeys(word for _, why in refused for item in why for word in (item.words or item.texts)))
+        listed = [{"key": key, "operator": "Exists"} for key in dict.fromkeys(taint.key for taint in taints)]
+        existing = [dict(item) for item in template(plugin).get("tolerations") or ()]
+        return self.finding(
+            f"{ref} has no pod on GPU node {', '.join(node.name for node in nodes[:5])}: "
+            + ("a taint keeps it off" if tainted else "none of its gate labels is there"),
+            f"The node(s) offer no GPU, since nobody advertises them. {'; '.join(words[:3])}.",
+            Fix(
+                "Add the taint to the tolerations of the plugin, GFD and the NFD worker."
+                if tainted
+                else "Label the node, or let node feature discovery run there so that it sets the labels.",
+                command="" if tainted else f"kubectl label node {' '.join(node.name for node in nodes[:5])} {_GATES[0]}=true",
+                patch=Patch("merge", ref, {"spec": {"template": {"spec": {"tolerations": [*existing, *listed]}}}})
+                if listed
+                else None,
+                disruption="restarts the device plugin; running pods keep their devices" if tainted else "none",
+                check=f"kubectl -n {plugin.namespace} get daemonset {plugin.name}   # DESIRED counts the node",
+            ),
+            (ref, *map(ObjectRef.of, nodes)),
+            evidence=(
+                *(
+                    Evidence(f"{t.key}={t.value}:{t.effect}", ObjectRef.of(node), "spec.taints")
+                    for node in nodes[:2]
+                    for t in node.taints
+                    if tainted
+                ),
+                *(Evidence(word, ref, "spec.template.spec") for word in words[:3]),
+                *(Evidence("no GPU", ObjectRef.of(node), "status.allocatable") for node in nodes[:2]),
+            ),
+            held=held,
+        )
+
+
+def _workers(context: Context) -> list[Node]:
+    return [node for node in context.snapshot.nodes if not any("control-plane" in taint.key for taint in node.taints)]
+
+
+def _held(groups: list[Waiting], nodes: list[Node]) -> list[str]:
+    """Pods that wait for GPUs and that only the missing GPUs keep off one of these nodes."""
+    return [
+        key
+        for group in groups
+        for key in group.held
+        if any({item.plugin for item in group.refusals(node)} <= {"NodeResourcesFit"} for node in nodes)
+    ]
+
+
+def _another_value(plugin: KubeObject, nodes: list[Node]) -> bool:
+    """Whether the nodes carry the selected key with another value: that is `node-selector-mismatch`."""
+    selector = template(plugin).get("nodeSelector")
+    return isinstance(selector, dict) and any(
+        key in node.labels and node.labels[key] != value for node in nodes for key, value in selector.items()
+    )

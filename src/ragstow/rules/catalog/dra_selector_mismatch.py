@@ -1,0 +1,109 @@
+"""A claim's or class's selectors, counts or constraints match no device that a driver publishes.
+
+What
+    Pods wait with "cannot allocate all claims" although the driver runs and has published devices: no free combination satisfies what the claim asks for.
+
+Why
+    A CEL expression with a wrong attribute, product or version, more devices than one node has, or constraints that exclude each
+    other never match; nothing says which part fails. Versions lose leading zeros in ResourceSlices (595.91.07 is 595.91.7).
+
+Fix
+    Compare the claim's selectors with the attributes of the published devices; relax what none of them satisfies.
+
+References
+    - Kubernetes: dynamic resource allocation, CEL selectors
+    - NVIDIA DRA driver: device attributes
+
+Fires: no card of that product
+    apiVersion: v1
+    kind: Node
+    metadata: {name: dra-1, uid: n}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110}, allocatable: {cpu: 8, memory: 32Gi, pods: 110}}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceSlice
+    metadata: {name: s, uid: s}
+    spec: {driver: gpu.nvidia.com, nodeName: dra-1, pool: {name: dra-1, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0, attributes: {productName: {string: NVIDIA L4}}}]}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: DeviceClass
+    metadata: {name: gpu.nvidia.com, uid: c}
+    spec: {selectors: [{cel: {expression: "device.driver == 'gpu.nvidia.com'"}}]}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {name: big, namespace: rag, uid: r}
+    spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com, selectors: [{cel: {expression: "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA H100 80GB HBM3'"}}]}}]}}
+    status: {}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: b}
+    spec: {resourceClaims: [{name: gpu, resourceClaimName: big}], containers: [{name: vllm, image: i, resources: {claims: [{name: gpu}]}}]}
+    status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable, message: "0/1 nodes are available: 1 cannot allocate all claims."}]}
+
+Quiet: the card is there, and held by a pod of its own
+    apiVersion: v1
+    kind: Node
+    metadata: {name: dra-1, uid: n}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110}, allocatable: {cpu: 8, memory: 32Gi, pods: 110}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: b}
+    spec: {nodeName: dra-1, resourceClaims: [{name: gpu, resourceClaimName: big}], containers: [{name: vllm, image: i, resources: {claims: [{name: gpu}]}}]}
+    status: {phase: Running}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragstow.cluster.dra import claims, devices
+from ragstow.rules.claims import claim_groups
+from ragstow.rules.context import Context
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.rule import Rule
+
+_GROUP = "resource.k8s.io"
+
+
+class DraSelectorMismatch(Rule):
+    """See the page above."""
+
+    cause = "dra-selector-mismatch"
+    severity = "high"
+    needs = frozenset({"snapshot", "events"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each workload whose claim no published device satisfies although some are free."""
+        held = {device for claim in claims(context.snapshot) for device in claim.devices}
+        for group in claim_groups(context):
+            if group.waiting.verdict.feasible or any(
+                context.snapshot.get("DeviceClass", name, group=_GROUP) is None for name in group.classes
+            ):
+                continue
+            published = [device for driver in sorted(group.drivers) for device in devices(context.snapshot, driver)]
+            free = [device for device in published if device.id not in held]
+            plugins = {r.plugin for items in group.waiting.verdict.refused.values() for r in items}
+            if not free or "DynamicResources" not in plugins:
+                continue
+            products = sorted({str(device.attributes.get("productName", device.id.device)) for device in free})
+            claim_refs = [ObjectRef("ResourceClaim", group.waiting.pod.namespace, name) for name in group.claims]
+            yield self.finding(
+                f"{group.waiting.workload}: no published device satisfies its claim, though {len(free)} are free",
+                f"Published and free: {', '.join(products[:6])}. The claim's selectors, count or constraints leave none of them.",
+                Fix(
+                    "Compare the selectors of claim and class with the attributes of the devices, and relax what none satisfies.",
+                    command="kubectl get resourceslices -o yaml   # attributes and capacity of every device",
+                    check="the claim is allocated, the pod gets a node",
+                ),
+                (*group.waiting.objects, *claim_refs, *(ObjectRef("DeviceClass", "", name) for name in group.classes)),
+                evidence=(
+                    *group.waiting.evidence,
+                    *(Evidence(text, claim_refs[0] if claim_refs else None, "spec.devices") for text in group.expressions[:3]),
+                ),
+                held=group.waiting.held,
+                since=group.waiting.since,
+                confidence="likely",
+            )

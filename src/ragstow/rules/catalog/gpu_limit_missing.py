@@ -1,0 +1,136 @@
+"""A GPU workload has no GPU limit, and so no GPU.
+
+What
+    An inference server (or a program that says it found no GPU) runs in a container without any GPU limit or claim, often on a GPU
+    node by chance. Lint flags containers with an inference image, or GPU-only arguments, and no GPU.
+
+Why
+    Extended resources exist only as limits: without one the plugin gives no device, whatever the node has; a request alone is
+    refused by the API server.
+
+Fix
+    Add the limit (`resources.limits.nvidia.com/gpu: 1`, or the name that the node's shares or slices have).
+
+References
+    - Kubernetes: scheduling GPUs
+
+Fires: no limit, no platform
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-L4}}
+    status: {capacity: {nvidia.com/gpu: 4}, allocatable: {nvidia.com/gpu: 4}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: agent, namespace: rag, uid: a}
+    spec: {nodeName: gpu-1, containers: [{name: app, image: agent, resources: {limits: {cpu: 1, memory: 2Gi}}}]}
+    status:
+      phase: Running
+      containerStatuses: [{name: app, ready: false, restartCount: 5, state: {waiting: {reason: CrashLoopBackOff}}}]
+    ---
+    kind: Log
+    name: app.txt
+    text: |
+      INFO No platform detected, vLLM is running on UnspecifiedPlatform
+
+Quiet: a CPU program on a GPU node
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: agent, namespace: rag, uid: a}
+    spec: {nodeName: gpu-1, containers: [{name: app, image: agent, resources: {limits: {cpu: 1, memory: 2Gi}}}]}
+    status: {phase: Running, containerStatuses: [{name: app, ready: true, restartCount: 0, state: {running: {}}}]}
+
+Fires (lint): tensor parallelism without GPUs
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm, namespace: rag}
+    spec: {containers: [{name: server, image: "vllm/vllm-openai:v0.19.0", args: [--gpu-memory-utilization=0.9]}]}
+
+Quiet (lint): with a limit
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm, namespace: rag}
+    spec: {containers: [{name: server, image: "vllm/vllm-openai:v0.19.0", args: [--gpu-memory-utilization=0.9], resources: {limits: {nvidia.com/gpu: 1}}}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragstow.rules.context import Context
+from ragstow.rules.engines import GPU_DOMAIN, KV_BYTES, MEMORY_FRACTION, flag, has_claims, limits, parallel
+from ragstow.rules.grouping import by_workload, evidence
+from ragstow.rules.manifests import LintContext
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
+from ragstow.rules.rule import Rule
+
+
+class GpuLimitMissing(Rule):
+    """See the page above."""
+
+    cause = "gpu-limit-missing"
+    severity = "high"
+    needs = frozenset({"manifest", "logs", "snapshot"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each workload that looks for a GPU and never asked for one."""
+        # The log line is the one of a missing RuntimeClass; without a limit it is this.
+        hits = [
+            hit
+            for hit in context.texts.of_cause("runtimeclass-missing", self.cause)
+            if hit.text.pod is not None and not _asks(hit.text.pod.containers) and not context.stack.roles(hit.text.pod)
+        ]
+        for site, members in by_workload(context, hits):
+            pods = [hit.text.pod for hit in members if hit.text.pod is not None]
+            container = pods[0].containers[0].name if pods[0].containers else "<container>"
+            offered = sorted({name for node in context.inventory.nodes for name, use in node.resources.items() if use.capacity})
+            name = offered[0] if offered else f"{GPU_DOMAIN}gpu"
+            patch = None
+            if site.workload is not None and site.workload.kind in ("Deployment", "StatefulSet"):
+                inner = {"containers": [{"name": container, "resources": {"limits": {name: 1}}}]}
+                patch = Patch("strategic", site.workload, {"spec": {"template": {"spec": inner}}})
+            yield self.finding(
+                f"{site.words} looks for a GPU and has not asked for one: no GPU limit",
+                f"No container of the pod has a GPU limit or a claim, so that no device was given to it, whatever node {site.node or ''} has.",
+                Fix(
+                    f"Add resources.limits.{name}: 1 to container {container}.",
+                    patch=patch,
+                    disruption=f"restarts {site.words}",
+                    check="kubectl exec … -- nvidia-smi -L lists a card",
+                ),
+                site.objects,
+                evidence=(
+                    *evidence(members),
+                    Evidence("no GPU in limits", ObjectRef.of(pods[0]), "spec.containers[*].resources.limits"),
+                ),
+                held=site.pods,
+                confidence="likely",
+            )
+
+    def lint(self, context: LintContext) -> Iterator[Finding]:
+        """One finding for each container that is started for GPUs and has none."""
+        for pod in context.pod_specs:
+            for path, container in pod.containers():
+                if any(str(name).startswith(GPU_DOMAIN) for name in limits(container)) or has_claims(container):
+                    continue
+                wants = flag(container, MEMORY_FRACTION) or flag(container, KV_BYTES) or parallel(container) > 1
+                annotated = any(key in (pod.metadata.get("annotations") or {}) for key in ("gpu-fraction", "gpu-memory"))
+                if not wants or annotated:
+                    continue
+                ref = ObjectRef.of(pod.manifest.object)
+                yield self.finding(
+                    f"container {container.get('name')} of {ref} is started for a GPU and has no GPU limit",
+                    "Its arguments speak of GPU memory or of several GPUs; without a limit or claim no device is given to it.",
+                    Fix("Add the GPU to resources.limits."),
+                    (ref,),
+                    evidence=(Evidence("no GPU in limits", ref, ".".join(map(str, path)) + ".resources.limits"),),
+                    file=pod.manifest.file,
+                    line=pod.manifest.line(*path),
+                )
+
+
+def _asks(containers: object) -> bool:
+    return isinstance(containers, tuple) and any(
+        any(str(name).startswith(GPU_DOMAIN) for name in limits(container.raw)) or has_claims(container.raw)
+        for container in containers
+    )

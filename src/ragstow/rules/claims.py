@@ -1,0 +1,88 @@
+"""Pods that wait for resource claims (DRA): which claims, classes and drivers, and what the claims ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragstow.rules.context import Context
+from ragstow.rules.waiting import Waiting, waiting
+
+_GROUP = "resource.k8s.io"
+DEFAULT_DRIVER = "gpu.nvidia.com"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimGroup:
+    """Waiting pods with claims that are not allocated: claim names, device classes, drivers, CEL expressions."""
+
+    waiting: Waiting
+    claims: tuple[str, ...]
+    classes: tuple[str, ...]
+    drivers: frozenset[str]
+    expressions: tuple[str, ...]
+
+
+def claim_groups(context: Context) -> tuple[ClaimGroup, ...]:
+    """The groups of waiting pods that have claims."""
+    found: list[ClaimGroup] = []
+    for group in waiting(context):
+        requests: list[Mapping[str, Any]] = []
+        names: list[str] = []
+        for entry in group.pod.spec.get("resourceClaims") or ():
+            name, spec = _claim(context, group, entry)
+            names.append(name)
+            requests.extend(_requests(spec))
+        if names:
+            classes = tuple(
+                dict.fromkeys(str(request["deviceClassName"]) for request in requests if request.get("deviceClassName"))
+            )
+            expressions = tuple(
+                str((selector.get("cel") or {}).get("expression"))
+                for request in requests
+                for selector in request.get("selectors") or ()
+            )
+            # A class of a vendor is called after its driver, as far as classes say anything about drivers.
+            drivers = frozenset(_driver(context, name) for name in classes) or frozenset({DEFAULT_DRIVER})
+            found.append(ClaimGroup(group, tuple(names), classes, drivers, expressions))
+    return tuple(found)
+
+
+def _claim(context: Context, group: Waiting, entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    namespace = group.pod.namespace
+    name = str(entry.get("resourceClaimName") or "")
+    if not name:
+        statuses = group.pod.status.get("resourceClaimStatuses") or ()
+        name = next((str(s.get("resourceClaimName")) for s in statuses if s.get("name") == entry.get("name")), "")
+    item = context.snapshot.get("ResourceClaim", name, namespace, _GROUP) if name else None
+    if item is not None:
+        return name, item.raw.get("spec") or {}
+    template = str(entry.get("resourceClaimTemplateName") or "")
+    found = context.snapshot.get("ResourceClaimTemplate", template, namespace, _GROUP) if template else None
+    if found is not None:
+        return name or template, (found.raw.get("spec") or {}).get("spec") or {}
+    # Partial reports hold the claim made from the template, and not the pod's status that names it.
+    made = next(
+        (
+            c
+            for c in context.snapshot.of("ResourceClaim", _GROUP)
+            if template and c.namespace == namespace and c.name.startswith(template)
+        ),
+        None,
+    )
+    return name or template, (made.raw.get("spec") or {}) if made is not None else {}
+
+
+def _requests(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        yield from request.get("firstAvailable") or (request.get("exactly") or request,)
+
+
+def _driver(context: Context, device_class: str) -> str:
+    item = context.snapshot.get("DeviceClass", device_class, group=_GROUP)
+    for selector in ((item.raw.get("spec") or {}).get("selectors") or ()) if item is not None else ():
+        expression = str((selector.get("cel") or {}).get("expression"))
+        if "device.driver ==" in expression:
+            return expression.split("device.driver ==", 1)[1].strip().split("&&")[0].strip().strip("'\"")
+    return DEFAULT_DRIVER if device_class.endswith("nvidia.com") else device_class

@@ -1,0 +1,54 @@
+"""Which nodes a DaemonSet's pods may run on, asked of the scheduler library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ragstow.cluster.build import build
+from ragstow.cluster.objects import KubeObject, Node, Pod
+from ragstow.inventory.identity import identify
+from ragstow.rules.context import Context, NodeRefusal
+from ragstow.rules.index.stack import template
+
+_OWN_TOLERATIONS = (
+    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
+    {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"},
+    {"key": "node.kubernetes.io/disk-pressure", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": "node.kubernetes.io/pid-pressure", "operator": "Exists", "effect": "NoSchedule"},
+    {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
+)
+"""What the DaemonSet controller adds to every pod (pkg/controller/daemon/util)."""
+
+_ELIGIBILITY = frozenset({"NodeName", "NodeAffinity", "TaintToleration"})
+"""What the controller itself asks before it makes a pod for a node; room is asked later, by the scheduler."""
+
+
+def daemon_pod(daemonset: KubeObject) -> Pod | None:
+    """The pod that the DaemonSet would make, without a node; None where its template is no pod."""
+    spec = dict(template(daemonset))
+    if not spec:
+        return None
+    listed = spec.get("tolerations")
+    spec["tolerations"] = [*(listed if isinstance(listed, list) else ()), *_OWN_TOLERATIONS]
+    meta = {"name": f"{daemonset.name}-x", "namespace": daemonset.namespace}
+    return next(iter(build([{"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}]).pods), None)
+
+
+def ineligible(context: Context, daemonset: KubeObject) -> Mapping[str, tuple[NodeRefusal, ...]]:
+    """Node -> why the controller makes no pod for it; nodes that may have one are absent."""
+    pod = daemon_pod(daemonset)
+    if pod is None or context.pending is None:
+        return {}
+    refused = context.pending(pod).refused
+    found = {node: tuple(item for item in items if item.plugin in _ELIGIBILITY) for node, items in refused.items()}
+    return {node: items for node, items in found.items() if items}
+
+
+def looks_like_gpu_node(context: Context, node: Node) -> bool:
+    """Whether a node has GPUs by the inventory, by a cloud's label or by its machine type."""
+    found = next((item for item in context.inventory.nodes if item.name == node.name), None)
+    if found is not None and (found.sharing != "none" or found.cards > 0):
+        return True
+    known = identify(node, context.facts, (), None)
+    return known.product is not None or bool(known.cards)

@@ -70,7 +70,8 @@ class PodEntry:
     """One attempt of one pod. `number` 0 means that the pod was never created: `refusal` or `message` says why.
 
     `feasible` and `evaluated` are 0 whenever the pod fails. `rejected` and `scores` are there only when asked for.
-    `words` are refusals in words: (reason, nodes) grouped, the most frequent first.
+    `words` are refusals in words, (reason, nodes) grouped, the most frequent first; of several pods of one workload with the
+    same event only the first has them.
     """
 
     namespace: str

@@ -55,6 +55,7 @@ class Play:
         self._attempts: Counter[str] = Counter()
         self._infos: dict[str, PodInfo] = {info.key: info for info in self.engine.arrivals}
         self._owners: Owners | None = None
+        self._explained: set[tuple[str, str]] = set()
         self.changed = 0
         """Counts placements and removals: a pod that failed is only tried again when this has moved on."""
 
@@ -212,7 +213,7 @@ class Play:
             volumes=attempt.booked.get("volumes") or {},
             kubelet=answer,
             workload=workload,
-            words=_grouped(decision.explained) if attempt.node is None else (),
+            words=self._words(attempt, workload),
         )
         if not self.options.detail:
             return entry
@@ -225,6 +226,18 @@ class Play:
             scores={node: {**row, "total": sum(row.values())} for node, row in scores.items()} if scores else {},
             score=decision.total,
         )
+
+    def _words(self, attempt: Attempt, workload: str | None) -> tuple[tuple[Reason, int], ...]:
+        """The refusals in words, for the first of the pods that a workload has with the same event."""
+        decision = attempt.decision
+        cycle = self.engine.cycles.get(attempt.pod.pod.scheduler)
+        if attempt.node is not None or cycle is None or not decision.statuses:
+            return ()
+        group = (workload or attempt.pod.key, attempt.message)
+        if group in self._explained:
+            return ()
+        self._explained.add(group)
+        return _grouped(cycle.explain(decision.state, attempt.pod, decision))
 
     def _note_refused(self, arrival: Arrival) -> None:
         pod = arrival.pod

@@ -100,7 +100,6 @@ class _Run:
             ties=request.ties,
             policy=request.policy,
             detail=request.scores,
-            explain=True,
         )
 
     def run(self) -> Simulation:

@@ -1,0 +1,64 @@
+"""Our answer beside what the live scheduler wrote about a Pending pod; victims told loudly."""
+
+from __future__ import annotations
+
+from simulations import GPU, Json, cluster, node, play, running, workload
+
+WRITTEN = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+
+
+def waiting(message: str | None = None) -> Json:
+    pod = running("waits", "n1", 1)
+    del pod["spec"]["nodeName"]
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    pod["status"] = {"phase": "Pending", "conditions": [condition] if message else []}
+    return pod
+
+
+def event(message: str, at: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"e{at}", "namespace": "rag"},
+        "involvedObject": {"kind": "Pod", "name": "waits", "namespace": "rag"},
+        "reason": "FailedScheduling",
+        "message": message,
+        "lastTimestamp": at,
+    }
+
+
+def test_agreement_is_silent_whatever_preemption_added() -> None:
+    for text in (WRITTEN, f"{WRITTEN} preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."):
+        assert play(cluster(node("n1", 1), running("x", "n1", 1), waiting(text))).warnings == ()
+
+
+def test_a_difference_is_a_warning() -> None:
+    (warning,) = play(
+        cluster(node("n1", 1), running("x", "n1", 1), waiting("0/1 nodes are available: 1 Too many pods."))
+    ).warnings
+    assert "the live scheduler wrote: 0/1 nodes are available: 1 Too many pods.; here: 0/1" in warning.text
+
+
+def test_a_pod_that_fits_here_but_not_there() -> None:
+    live = cluster(node("n1", 1), waiting(), event("old", "2026-01-01T00:00:00Z"), event(WRITTEN, "2026-01-02T00:00:00Z"))
+    (warning,) = play(live).warnings
+    assert warning.text == f"rag/waits: here it fits on n1; the live scheduler wrote: {WRITTEN}"
+
+
+def test_victims_are_named_with_where_they_go() -> None:
+    important: Json = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "high"},
+        "value": 1000,
+    }
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "batch", "uid": "b"}
+    live = cluster(important, node("n1", 2), node("n2", 1), running("batch-0", "n1", 2, owner=owner))
+    answer = play(live, workload("Deployment", "llm", 1, 2, priorityClassName="high"))
+    assert [entry.victims for entry in answer.pods] == [("rag/batch-0",), ()]
+    assert [entry.node for entry in answer.pods] == [None, "n1"]
+    assert answer.final == {"rag/llm-0": "n1"}
+    (displaced,) = answer.displaced
+    assert (displaced.pod, displaced.by, displaced.recreated, displaced.node) == ("rag/batch-0", "rag/llm-0", True, None)
+    assert f"Insufficient {GPU}" in displaced.message
+    assert play(live, workload("Deployment", "llm", 1, 2, priorityClassName="high"), preemption=False).final == {}

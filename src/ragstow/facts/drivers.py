@@ -55,9 +55,23 @@ class Architecture:
     min_driver_branch: Branch | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DriverFault:
+    """A fault of a range of driver versions, and the circumstances in which it shows."""
+
+    name: Text
+    first: Version
+    last: Version
+    when: Literal["mig-beside-whole"]
+    text: Text
+    source: Text
+    checked: Date
+
+
 TOOLKITS = Table("cuda_toolkits.csv", Toolkit, ("cuda", "update"))
 BRANCHES = Table("driver_branches.csv", DriverBranch, ("branch",))
 ARCHITECTURES = Table("architectures.csv", Architecture, ("architecture",))
+FAULTS = Table("driver_faults.csv", DriverFault, ("name",))
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -74,17 +88,29 @@ class Drivers:
     """Lookups over the three tables."""
 
     def __init__(
-        self, toolkits: tuple[Toolkit, ...], branches: tuple[DriverBranch, ...], architectures: tuple[Architecture, ...]
+        self,
+        toolkits: tuple[Toolkit, ...],
+        branches: tuple[DriverBranch, ...],
+        architectures: tuple[Architecture, ...],
+        faults: tuple[DriverFault, ...] = (),
     ) -> None:
         self.toolkits = toolkits
         self.branches = branches
         self.architectures = architectures
+        self.faults = faults
         self._branches = {row.branch: row for row in branches}
 
     def cuda_of(self, driver: str) -> str | None:
         """The newest CUDA that a driver version runs; None where its branch is unknown."""
         row = self._branches.get(driver.partition(".")[0])
         return row.cuda if row is not None else None
+
+    def fault(self, driver: str | None, when: str) -> DriverFault | None:
+        """The fault that a driver version has in these circumstances; None where it has none or is unknown."""
+        if driver is None:
+            return None
+        known = version(driver)
+        return next((row for row in self.faults if row.when == when and version(row.first) <= known <= version(row.last)), None)
 
     def minimum_driver(self, cuda: str, *, all_features: bool = False) -> str | None:
         """The least driver for a CUDA version; None where that is unknown.

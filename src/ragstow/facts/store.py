@@ -52,6 +52,7 @@ class Facts:
         drivers.TOOLKITS,
         drivers.BRANCHES,
         drivers.ARCHITECTURES,
+        drivers.FAULTS,
         clouds.CLOUDS,
         clouds.CLOUD_GPUS,
         instances.TABLE,
@@ -106,7 +107,12 @@ class Facts:
     @cached_property
     def drivers(self) -> drivers.Drivers:
         """Driver, CUDA and architecture minimums."""
-        return drivers.Drivers(self._rows(drivers.TOOLKITS), self._rows(drivers.BRANCHES), self._rows(drivers.ARCHITECTURES))
+        return drivers.Drivers(
+            self._rows(drivers.TOOLKITS),
+            self._rows(drivers.BRANCHES),
+            self._rows(drivers.ARCHITECTURES),
+            self._rows(drivers.FAULTS),
+        )
 
     @cached_property
     def clouds(self) -> clouds.Clouds:

@@ -83,6 +83,12 @@ def mig(host: Host, cuts: Sequence[Cut], facts: Facts, *, strategy: str | None =
     wrong = _illegal(host, cuts, able)
     if wrong is not None:
         return wrong
+    fault = (
+        facts.drivers.fault(host.driver, "mig-beside-whole") if None in cuts and any(cut is not None for cut in cuts) else None
+    )
+    if fault is not None:
+        why = f"on {host.name} with driver {host.driver} {fault.text}"
+        return Reason("mig-driver-fault", why, f"cut all cards of the node, or use a driver newer than {fault.last}")
     now = strategy_of(host)
     wanted = strategy or (now if now != "none" else "mixed")
     fixed = "MIG_STRATEGY" in host.env or any(arg.startswith(("--mig-strategy", "-mig-strategy")) for arg in host.args)

@@ -91,6 +91,7 @@ def test_mps_takes_so_many_clients_and_no_more(product: str, most: int) -> None:
         (migmode.mig(host("NVIDIA-A100-SXM4-40GB"), [{"1g.6gb": 1}], KNOWN), "mig-profile-unknown"),
         (migmode.mig(host("NVIDIA-A100-SXM4-40GB"), [{"3g.20gb": 2, "1g.5gb": 1}], KNOWN), "mig-layout-illegal"),
         (migmode.mig(host("NVIDIA-A100-SXM4-40GB"), [None, None], KNOWN), "mig-layout-cards"),
+        (migmode.mig(host("NVIDIA-H200", 2, driver="570.133.20"), [None, {"7g.141gb": 1}], KNOWN), "mig-driver-fault"),
         (
             migmode.mig(host("NVIDIA-A100-SXM4-40GB", env={"MIG_STRATEGY": "single"}), [{}], KNOWN, strategy="mixed"),
             "mig-strategy-fixed",

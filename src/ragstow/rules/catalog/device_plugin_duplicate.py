@@ -1,0 +1,98 @@
+"""Two device plugins on one node register the same resource.
+
+What
+    Pods of two different plugin DaemonSets (the operator's and a chart's, or a cloud's and the static manifest) run on one node and both
+    offer nvidia.com/gpu; the kubelet takes the one that registered last.
+
+Why
+    Each registration replaces the other's devices: counts jump, sharing comes and goes, allocations meet devices that the other plugin
+    knows nothing of.
+
+Fix
+    Remove one of them, or keep one off the node (operator: devicePlugin.enabled=false, label nvidia.com/gpu.deploy.device-plugin=false).
+
+References
+    - Kubernetes: device plugins, registration; container names tell plugin, GFD and MPS daemon apart
+
+Fires: the operator's and a static one
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n}
+    status: {capacity: {nvidia.com/gpu: 4}, allocatable: {nvidia.com/gpu: 4}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: a, namespace: gpu-operator, uid: a, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: nvidia-device-plugin-daemonset, uid: d1, controller: true}]}
+    spec: {nodeName: gpu-1, containers: [{name: nvidia-device-plugin, image: k8s-device-plugin}]}
+    status: {phase: Running}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: b, namespace: kube-system, uid: b, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: static-plugin, uid: d2, controller: true}]}
+    spec: {nodeName: gpu-1, containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin}]}
+    status: {phase: Running}
+
+Quiet: plugin and GFD of one chart share image and labels
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n}
+    status: {capacity: {nvidia.com/gpu: 4}, allocatable: {nvidia.com/gpu: 4}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: a, namespace: nvidia, uid: a, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: nvdp, uid: d1, controller: true}]}
+    spec: {nodeName: gpu-1, containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin}]}
+    status: {phase: Running}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: b, namespace: nvidia, uid: b, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: nvdp-gfd, uid: d2, controller: true}]}
+    spec: {nodeName: gpu-1, containers: [{name: gpu-feature-discovery-ctr, image: k8s-device-plugin}]}
+    status: {phase: Running}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragstow.cluster.objects import Pod
+from ragstow.rules.context import Context
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.rule import Rule
+
+
+class DevicePluginDuplicate(Rule):
+    """See the page above."""
+
+    cause = "device-plugin-duplicate"
+    severity = "high"
+    needs = frozenset({"snapshot"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each pair of plugins, with the nodes they share."""
+        nodes: dict[tuple[ObjectRef, ...], list[tuple[str, tuple[Pod, ...]]]] = {}
+        for node in context.snapshot.nodes:
+            pods = [
+                pod
+                for pod in context.stack.pods("device-plugin", "hami-device-plugin", node=node.name)
+                if not pod.finished and not pod.deleted
+            ]
+            owners = tuple(sorted({context.owners.workload(pod) for pod in pods}))
+            if len(owners) > 1:
+                nodes.setdefault(owners, []).append((node.name, tuple(pods)))
+        for owners, places in nodes.items():
+            names = [name for name, _ in places]
+            yield self.finding(
+                f"{len(owners)} device plugins serve the same GPUs on {', '.join(names[:5])}: {' and '.join(map(str, owners))}",
+                "Each registration at the kubelet replaces the other's devices, so that counts and sharing depend on who came last.",
+                Fix(
+                    "Keep one: uninstall the other, or switch it off on these nodes.",
+                    command=f"kubectl label node {names[0]} nvidia.com/gpu.deploy.device-plugin=false --overwrite   # the operator's",
+                    disruption="running pods keep their devices",
+                    check="one plugin pod for each node; allocatable stays",
+                ),
+                (*owners, *(ObjectRef("Node", "", name) for name in names)),
+                evidence=[
+                    Evidence(pod.key, ObjectRef("Node", "", name), "plugin pod") for name, pods in places[:2] for pod in pods
+                ],
+            )

@@ -1,0 +1,128 @@
+"""A label that a scheduler or selector needs is absent on a GPU node.
+
+What
+    A pod selects or is scheduled by a GPU label (`nvidia.com/gpu.memory`, `nvidia.com/gpu.product` and the like) that GPU nodes do not
+    have at all: feature discovery is not installed, was kept off the node, or could not read the value (unified memory).
+
+Why
+    KAI turns `gpu-memory` into a fraction by the label nvidia.com/gpu.memory: without it a node counts as having no GPU memory. A
+    nodeSelector on a label that nobody sets never matches.
+
+Fix
+    Install GPU feature discovery (chart value gfd.enabled), or set the label by hand; with KAI use gpu-fraction on such cards.
+
+References
+    - GPU feature discovery: labels; KAI scheduler: GPU sharing
+
+Fires: KAI knows no memory of the node
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gb-1, uid: n, labels: {nvidia.com/gpu.present: "true", nvidia.com/gpu.product: NVIDIA-GB10, nvidia.com/gpu.count: "1"}}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 1}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 1}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: a, labels: {kai.scheduler/queue: q}, annotations: {gpu-memory: "4096"}}
+    spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i}]}
+    status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}
+
+Fires: a selector on a label that GPU nodes lack
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.present: "true"}}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 1}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 1}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: a}
+    spec:
+      nodeSelector: {nvidia.com/gpu.product: NVIDIA-L4}
+      containers: [{name: c, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]
+    status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}
+
+Quiet: the labels are there
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.present: "true", nvidia.com/gpu.product: NVIDIA-L4, nvidia.com/gpu.memory: "23034"}}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 1}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 1}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: a}
+    spec:
+      nodeName: gpu-1
+      nodeSelector: {nvidia.com/gpu.product: NVIDIA-L4}
+      containers: [{name: c, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]
+    status: {phase: Running}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragstow.cluster.objects import Node
+from ragstow.rules.catalog.node_selector_mismatch import wishes
+from ragstow.rules.context import Context
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import AFFINITY, Waiting, gpu_nodes, waiting
+
+_MEMORY = "nvidia.com/gpu.memory"
+_PREFIXES = ("nvidia.com/", "feature.node.kubernetes.io/")
+
+
+class GpuLabelMissing(Rule):
+    """See the page above."""
+
+    cause = "gpu-label-missing"
+    severity = "medium"
+    needs = frozenset({"snapshot", "events"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each workload and label."""
+        nodes = [node for item in gpu_nodes(context) if isinstance(node := context.snapshot.get("Node", item.name), Node)]
+        for group in waiting(context):
+            key = self._needed(group, nodes)
+            bare = [node for node in nodes if not node.labels.get(key) or node.labels.get(key) == "0"] if key else []
+            if not key or not bare or len(bare) < len(nodes):
+                continue
+            yield self.finding(
+                f"{group.workload} depends on label {key}, which no GPU node carries",
+                f"{len(bare)} GPU node(s) lack it ({', '.join(node.name for node in bare[:5])}): feature discovery does not run there or could "
+                "not read the value.",
+                Fix(
+                    "Install GPU feature discovery, or set the label by hand"
+                    + ("; on cards without a memory figure use gpu-fraction instead of gpu-memory." if key == _MEMORY else "."),
+                    command=f"kubectl label node {bare[0].name} {key}=<value>",
+                    check="the pod gets a node",
+                ),
+                (*group.objects, *map(ObjectRef.of, bare[:5])),
+                evidence=(
+                    *group.evidence,
+                    *(
+                        Evidence(node.labels.get(key, "(absent)"), ObjectRef.of(node), f"metadata.labels[{key}]")
+                        for node in bare[:3]
+                    ),
+                    *(
+                        Evidence(
+                            group.pod.annotations["gpu-memory"], ObjectRef.of(group.pod), "metadata.annotations[gpu-memory]"
+                        )
+                        for _ in (1,)
+                        if "gpu-memory" in group.pod.annotations
+                    ),
+                ),
+                held=group.held,
+                since=group.since,
+            )
+
+    def _needed(self, group: Waiting, nodes: list[Node]) -> str:
+        """The label that the pod cannot do without; "" where it depends on none."""
+        if "kai" in group.pod.scheduler and "gpu-memory" in group.pod.annotations:
+            return _MEMORY
+        if not group.by_default_scheduler or group.verdict.feasible:
+            return ""
+        for key, _ in wishes(group.pod.spec):
+            blocked = [node for node in nodes if any(refusal.plugin == AFFINITY for refusal in group.refusals(node))]
+            if key.startswith(_PREFIXES) and blocked and all(key not in node.labels for node in nodes):
+                return key
+        return ""

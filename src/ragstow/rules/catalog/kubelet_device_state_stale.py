@@ -1,0 +1,97 @@
+"""The kubelet's device manager believes that devices are in use which no live pod holds.
+
+What
+    Pods are rejected with "requested number of devices unavailable … Available: 0" on a node whose pods hold fewer devices than it
+    offers: the scheduler sees room, the kubelet does not.
+
+Why
+    The kubelet keeps its allocations in a checkpoint file; after a crash, a forced deletion or a plugin that changed its device ids the
+    file and the pods differ. The scheduler sends the next pod to the same node.
+
+Fix
+    Restart the kubelet on the node; where that does not help, stop it, remove /var/lib/kubelet/device-plugins/kubelet_internal_checkpoint,
+    start it again and restart the plugin.
+
+References
+    - Kubernetes: kubelet, device manager checkpoint
+
+Fires: one of two in use, none available
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n}
+    status: {capacity: {nvidia.com/gpu: 2}, allocatable: {nvidia.com/gpu: 2}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: a}
+    spec: {nodeName: gpu-1, containers: [{name: c, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}
+    status:
+      phase: Failed
+      reason: UnexpectedAdmissionError
+      message: "Pod was rejected: Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0, which is unexpected"
+
+Quiet: the pod runs
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n}
+    status: {capacity: {nvidia.com/gpu: 2}, allocatable: {nvidia.com/gpu: 2}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: a}
+    spec: {nodeName: gpu-1, containers: [{name: c, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}
+    status: {phase: Running}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragstow.rules.context import Context
+from ragstow.rules.grouping import by_node, evidence
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.rule import Rule
+
+
+class KubeletDeviceStateStale(Rule):
+    """See the page above."""
+
+    cause = "kubelet-device-state-stale"
+    severity = "high"
+    needs = frozenset({"events", "snapshot"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each node whose kubelet refuses devices that nobody holds."""
+        for site, hits in by_node(context.texts.of_cause(self.cause)):
+            if site.node is None:
+                continue
+            node = context.inventory.node(site.node)
+            free = {
+                name: use
+                for name, use in node.resources.items()
+                if use.free > 0 and any(name in hit.text.value for hit in hits)
+            }
+            if not free:
+                continue
+            name, use = next(iter(free.items()))
+            yield self.finding(
+                f"the kubelet on {site.node} refuses {name} although {use.free} of {use.allocatable} are held by no pod",
+                "Its record of allocated devices and the live pods differ; the scheduler keeps sending pods there.",
+                Fix(
+                    "Restart the kubelet; where that does not help remove its device checkpoint while it is stopped, and restart the plugin.",
+                    command="systemctl restart kubelet   # on the node",
+                    disruption="running pods stay",
+                    check="new pods are admitted",
+                ),
+                site.objects,
+                evidence=(
+                    *evidence(hits),
+                    Evidence(
+                        f"allocatable {use.allocatable}, held {use.requested}",
+                        ObjectRef("Node", "", site.node),
+                        f"status.allocatable[{name}]",
+                    ),
+                ),
+                held=site.pods,
+                confidence="likely",
+            )

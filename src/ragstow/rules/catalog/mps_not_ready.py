@@ -1,0 +1,108 @@
+"""MPS sharing is configured, but its control daemon does not serve: daemon, root folder or label are missing.
+
+What
+    The plugin waits for the MPS control daemon or ends for lack of --mps-root; the daemon's DaemonSet has no ready pod on the
+    node, mostly because GPU feature discovery does not set nvidia.com/mps.capable=true.
+
+Why
+    The plugin serves a resource under MPS only while that resource's daemon answers: until then the node offers nothing.
+
+Fix
+    Enable feature discovery (it publishes mps.capable), give the plugin an MPS root, and look at the daemon's log; MPS does not go with
+    MIG, nor with more than 48 (16 before compute capability 7.5) replicas.
+
+References
+    - NVIDIA device plugin: MPS
+
+Fires: the plugin waits for the daemon
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.present: "true"}}
+    status: {capacity: {cpu: 8}, allocatable: {cpu: 8}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: plugin-a, namespace: nvidia, uid: p}
+    spec: {nodeName: gpu-1, containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin}]}
+    status: {phase: Running, containerStatuses: [{name: nvidia-device-plugin-ctr, ready: true, restartCount: 0, state: {running: {}}}]}
+    ---
+    kind: Log
+    name: nvidia-device-plugin-ctr.txt
+    text: |
+      Failed to start plugin: error waiting for MPS daemon: error checking MPS daemon health: failed to send command to MPS daemon
+
+Quiet: the shares are offered
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.present: "true", nvidia.com/mps.capable: "true", nvidia.com/gpu.sharing-strategy: mps, nvidia.com/gpu.replicas: "4"}}
+    status: {capacity: {nvidia.com/gpu.shared: 4}, allocatable: {nvidia.com/gpu.shared: 4}}
+    ---
+    kind: Log
+    name: nvidia-device-plugin-ctr.txt
+    text: |
+      Failed to start plugin: error waiting for MPS daemon: error checking MPS daemon health: failed to send command to MPS daemon
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ragstow.rules.context import Context
+from ragstow.rules.grouping import by_node, evidence, sure
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import gpu_nodes, waiting
+
+_CAPABLE = "nvidia.com/mps.capable"
+
+
+class MpsNotReady(Rule):
+    """See the page above."""
+
+    cause = "mps-not-ready"
+    severity = "high"
+    needs = frozenset({"logs", "snapshot"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each node where MPS is wanted and nothing is served."""
+        idle = {node.name for node in gpu_nodes(context) if not any(use.capacity for use in node.resources.values())}
+        served = {node.name for node in gpu_nodes(context)} - idle
+        said: set[str] = set()
+        for site, hits in by_node(context.texts.of_cause(self.cause)):
+            if site.node in served or (site.node is None and served and not idle):
+                continue
+            said.add(site.node or "")
+            yield self._finding(context, site.node, (*site.objects,), evidence(hits), sure(hits) == "certain")
+        for name in sorted(idle - said):
+            wants = context.inventory.node(name).config
+            sharing = (wants.config or {}).get("sharing", {}) if wants is not None else {}
+            if sharing.get("mps", {}).get("resources") and not context.stack.pods("mps-daemon", node=name):
+                yield self._finding(context, name, (ObjectRef("Node", "", name),), (), True)
+
+    def _finding(
+        self, context: Context, node: str | None, objects: tuple[ObjectRef, ...], said: tuple[Evidence, ...], certain: bool
+    ) -> Finding:
+        found = context.snapshot.get("Node", node or "")
+        label = found.labels.get(_CAPABLE, "(absent)") if found is not None else ""
+        return self.finding(
+            f"MPS is configured on {node or 'a node'}, but its control daemon does not serve: the node offers no GPU",
+            "The plugin advertises MPS shares only while the control daemon answers."
+            + (
+                f" Label {_CAPABLE} is {label}; the daemon runs only where it is true, and feature discovery sets it."
+                if found and label != "true"
+                else ""
+            ),
+            Fix(
+                "Enable GPU feature discovery (gfd.enabled), set the MPS root, and look at the daemon's log.",
+                command="kubectl get daemonset -A | grep mps-control-daemon",
+                disruption="none on a node that offers no GPU",
+                check=f"kubectl get node {node or '<node>'} -o jsonpath='{{.status.allocatable}}'",
+            ),
+            (*objects, *map(ObjectRef.of, context.stack.workloads("mps-daemon"))),
+            evidence=(
+                *said,
+                *([Evidence(label, ObjectRef.of(found), f"metadata.labels[{_CAPABLE}]")] if found is not None else []),
+            ),
+            held=[key for group in waiting(context) if group.wants for key in group.held],
+            confidence="certain" if certain else "likely",
+        )

@@ -67,6 +67,7 @@ def pod(entry: PodEntry, *, scores: bool) -> Json:
         "nominatedTies": list(entry.nominated_ties),
         "victims": list(entry.victims),
         "devices": dict(entry.devices),
+        "extendedResourceClaim": dict(entry.extended) or None,
         "volumes": dict(entry.volumes),
         "kubelet": _kubelet(entry.kubelet),
         "refused": _reason(entry.refusal) if entry.refusal is not None else None,

@@ -89,6 +89,8 @@ class PodEntry:
     nominated_ties: tuple[str, ...] = ()
     victims: tuple[str, ...] = ()
     devices: Mapping[str, Any] = field(default_factory=dict)
+    extended: Mapping[str, Any] = field(default_factory=dict)
+    """The claim made for extended resources: its requests, and which container's resource each serves."""
     volumes: Mapping[str, str] = field(default_factory=dict)
     kubelet: KubeletAnswer | None = None
     rejected: Mapping[str, NodeRefusal] | None = None

@@ -22,6 +22,7 @@ from ragstow.scheduling.release import Release
 from ragstow.simulate.claims import ClaimMaker
 from ragstow.simulate.defaulting import is_new, with_defaults
 from ragstow.simulate.engine import GATED, Engine, Options
+from ragstow.simulate.symmetry import classes
 from ragstow.simulate.workload import made
 
 
@@ -110,7 +111,8 @@ def _first_reasons(decision: Decision) -> tuple[Reason, ...]:
 class _Search:
     """Follows every way of breaking ties, depth first, with a pod placed and taken back at every step.
 
-    Two ways that put the same kinds of pods on the same nodes go on alike, so only the first of them is followed.
+    Two ways that put the same kinds of pods on nodes of the same looks go on alike, so only the first of them is followed; what
+    is possible for a node is then possible for every node that looked like it at the start.
     """
 
     engine: Engine
@@ -119,9 +121,10 @@ class _Search:
     spent: int = 0
     nodes: dict[int, set[str]] = field(default_factory=dict)
     failing: set[int] = field(default_factory=set)
-    _seen: set[tuple[int, tuple[tuple[str, int], ...]]] = field(default_factory=set)
+    _seen: set[tuple[int, tuple[tuple[int, tuple[int, ...]], ...]]] = field(default_factory=set)
     _shapes: list[int] = field(default_factory=list)
-    _where: list[tuple[str, int]] = field(default_factory=list)
+    _classes: dict[str, int] = field(default_factory=dict)
+    _on: dict[str, list[int]] = field(default_factory=dict)
 
     def by_name(self) -> list[Decision]:
         """The answer with ties by name; the pods are taken back afterwards."""
@@ -148,12 +151,21 @@ class _Search:
         if self.budget <= 0:
             self.complete = False
             return
+        self._classes = classes(self.engine.world, self.engine.arrivals)
         self._from(0)
+        members: dict[int, set[str]] = {}
+        for node, number in self._classes.items():
+            members.setdefault(number, set()).add(node)
+        for number, nodes in self.nodes.items():
+            self.nodes[number] = {name for node in nodes for name in members[self._classes[node]]}
 
     def _from(self, number: int) -> None:
         if number == len(self.engine.arrivals):
             return
-        state = (number, tuple(sorted(self._where)))
+        state = (
+            number,
+            tuple(sorted((self._classes[node], tuple(sorted(shapes))) for node, shapes in self._on.items() if shapes)),
+        )
         if state in self._seen:
             return
         self._seen.add(state)
@@ -167,13 +179,18 @@ class _Search:
             self.failing.add(number)
             self._from(number + 1)
             return
+        followed: set[tuple[int, tuple[int, ...]]] = set()
         for node in decision.ties:
             self.nodes[number].add(node)
+            looks = (self._classes[node], tuple(sorted(self._on.get(node, ()))))
+            if looks in followed:
+                continue
+            followed.add(looks)
             decision.node = node
             self.engine.place(pod, decision, self._framework(pod))
-            self._where.append((node, self._shapes[number]))
+            self._on.setdefault(node, []).append(self._shapes[number])
             self._from(number + 1)
-            self._where.pop()
+            self._on[node].pop()
             self.engine.remove(pod.key)
 
     def _decide(self, pod: PodInfo) -> Decision:

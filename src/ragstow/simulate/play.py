@@ -210,6 +210,11 @@ class Play:
             nominated_ties=attempt.nominated_ties,
             victims=tuple(victim.key for victim in attempt.victims),
             devices=attempt.booked.get("devices") or {},
+            extended={
+                name: attempt.booked[f"extended_{name}"]
+                for name in ("requests", "mappings")
+                if f"extended_{name}" in attempt.booked
+            },
             volumes=attempt.booked.get("volumes") or {},
             kubelet=answer,
             workload=workload,

@@ -100,5 +100,7 @@ def compare(recording: Recording, line: Line, pod: dict[str, Any], final: dict[s
         assert len(pod["ties"]) == line["ties"], where
     if "devices" in line:
         assert pod["devices"] == line["devices"], where
+    extended = {name: line[f"extended_{name}"] for name in ("requests", "mappings") if f"extended_{name}" in line}
+    assert pod["extendedResourceClaim"] == (extended or None), where
     if "volumes" in line:
         assert pod["volumes"] == line["volumes"], where

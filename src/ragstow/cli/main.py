@@ -17,6 +17,7 @@ from ragstow.errors import RagstowError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect", "which GPUs there are, how they are shared, who holds them, what is free"),
+    "diagnose": ("diagnose", "what is wrong in a cluster or with a pod, and what to do"),
     "size": ("size", "GPU memory of each component, term by term"),
     "render": ("render", "Kubernetes manifests, node configuration and steps"),
     "simulate": ("simulate", "where every pod will land, on which card, and why not elsewhere"),

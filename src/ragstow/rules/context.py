@@ -15,6 +15,7 @@ from ragstow.cluster.objects import Pod, Resources
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.facts.store import Facts
 from ragstow.inventory.model import Inventory
+from ragstow.rules.index.changes import Changes
 from ragstow.rules.index.events import Events
 from ragstow.rules.index.logs import Logs
 from ragstow.rules.index.owners import Owners
@@ -92,6 +93,11 @@ class Context:
     def texts(self) -> Texts:
         """Everything that programs said, with the signatures found in it."""
         return Texts(self.snapshot, self.events, self.logs, self.states, self.facts.signatures)
+
+    @cached_property
+    def changes(self) -> Changes:
+        """What changed, and when."""
+        return Changes(self.snapshot)
 
     @cached_property
     def kubelet_configurations(self) -> tuple[Mapping[str, Any], ...]:

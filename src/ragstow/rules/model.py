@@ -95,11 +95,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """What a rule could not judge: which data are missing and the exact command that collects them."""
+    """What could not be judged: which data are missing (or what no rule explains) and the exact command that collects them.
+
+    `objects` are those it is about, `detail` further lines: the scheduler's answer, node by node, grouped.
+    """
 
     rule: str
     missing: str
     command: str
+    objects: tuple[ObjectRef, ...] = ()
+    detail: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

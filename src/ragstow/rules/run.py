@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
+from ragstow.rules.complete import complete
 from ragstow.rules.context import Context
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import SEVERITIES, Finding, Report, Severity, Unknown
 from ragstow.rules.rank import order
 from ragstow.rules.registry import all_rules
 from ragstow.rules.rule import Rule
+from ragstow.rules.unexplained import unexplained
 
 
 def diagnose(context: Context, rules: Iterable[Rule] | None = None) -> Report:
-    """What is wrong in a cluster, root causes first."""
-    return _run(rules, lambda rule: rule.diagnose(context))
+    """What is wrong in a cluster, root causes first; and, where all rules ran, what none of them explains."""
+    report = _run(rules, lambda rule: rule.diagnose(context))
+    findings = tuple(complete(context, finding) for finding in report.findings)
+    left = tuple(unexplained(context, findings)) if rules is None else ()
+    return replace(report, findings=findings, unknown=(*report.unknown, *left))
 
 
 def lint(context: LintContext, rules: Iterable[Rule] | None = None) -> Report:

@@ -12,6 +12,7 @@ import yaml
 from ragstow.cli.diagnosis import make_context
 from ragstow.cluster.read import read
 from ragstow.rules.model import Report
+from ragstow.rules.registry import all_rules
 from ragstow.rules.run import diagnose
 from rules_support import FACTS
 from support import DATA, ROOT
@@ -20,20 +21,7 @@ CASES = sorted(path.parent for path in (DATA / "cases").glob("*/expect.yaml"))
 BROKEN = sorted((DATA / "clusters-broken").glob("*.tar.gz"))
 HEALTHY = sorted((DATA / "clusters").glob("*.tar.gz"))
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*/cluster") if path.is_dir())
-NOT_YET = frozenset(
-    {
-        "autoscaler-template-missing-gpu",
-        "device-plugin-not-scheduled",
-        "dra-driver-not-ready",
-        "gpu-isolation-bypassed",
-        "gpu-label-missing",
-        "gpu-limit-missing",
-        "gpu-memory-oversubscribed",
-        "runtimeclass-missing",
-        "tensor-parallel-mismatch",
-    }
-)
-"""Causes that no rule finds yet; a test fails while one stands here without need."""
+WRITTEN = frozenset(rule.cause for rule in all_rules())
 
 
 @cache
@@ -49,7 +37,7 @@ def expected(path: Path) -> dict[str, Any]:
 
 def marked(path: Path) -> Any:
     cause = expected(path)["cause"]
-    marks = [pytest.mark.xfail(strict=True, reason=f"no rule for {cause} yet")] if cause in NOT_YET else []
+    marks = [pytest.mark.xfail(strict=True, reason=f"no rule for {cause} yet")] if cause not in WRITTEN else []
     return pytest.param(path, id=path.name, marks=marks)
 
 

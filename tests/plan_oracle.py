@@ -13,7 +13,7 @@ from itertools import combinations_with_replacement, product
 from ragstow.plan.problem import Component, Cut, Design, NodeState, Option, Problem, Steering
 
 Pod = tuple[str, int]
-"""(component, replica); a bundle is one pod with the name of its first member and replica -1."""
+"""(component, replica); the pods that share a claim count as one, named after the first member."""
 
 
 class World:
@@ -35,11 +35,9 @@ class World:
                     self.free[node.name, key] = sum(dict(cut.slots).get(key, 0) for cut in state.cuts)
         self.pods: list[Pod] = []
         for name, option in design.options.items():
-            if option.bundle:
-                if option.bundle[0] == name:
-                    self.pods.append((name, -1))
-            else:
-                self.pods += [(name, replica) for replica in range(problem.component(name).replicas)]
+            if option.bundle and option.bundle[0] != name:
+                continue
+            self.pods += [(name, replica) for replica in range(problem.component(name).replicas)]
 
     def members(self, pod: Pod) -> list[Component]:
         option = self.design.options[pod[0]]
@@ -102,7 +100,11 @@ class World:
 
     def seatings(self, placed: dict[Pod, str]) -> Iterator[dict[Pod, tuple[str, int]]]:
         """Every way in which the kubelets may seat these pods on cards (pods that take several cards: their first one)."""
-        shared = [pod for pod in placed if not self.problem.slots[self.design.options[pod[0]].slot].alone]
+        shared = [
+            pod
+            for pod in placed
+            if not self.problem.slots[self.design.options[pod[0]].slot].alone and not self.design.options[pod[0]].bundle
+        ]
         choices = [
             [
                 (placed[pod], index)
@@ -145,8 +147,7 @@ class World:
         for pod in ending:
             card = self._card_of(pod, ending, seats)
             for member in self.members(pod):
-                numbers = range(member.replicas) if pod[1] < 0 else [pod[1]]
-                people += [(member.name, number, card) for number in numbers]
+                people.append((member.name, pod[1], card))
         return people
 
     def _seat_faults(self, ending: dict[Pod, str], seats: dict[Pod, tuple[str, int]]) -> list[str]:
@@ -173,7 +174,7 @@ class World:
         for name, _, card in people:
             option = self.design.options[name]
             slot = self.problem.slots[option.slot]
-            if not slot.alone and not slot.capped:
+            if option.bundle or not (slot.alone or slot.capped):
                 taken[card] = taken.get(card, 0) + option.need_bytes
                 room[card] = slot.memory_bytes
         found += [f"{card} holds {taken[card]} of {room[card]}" for card in taken if taken[card] > room[card]]
@@ -197,7 +198,7 @@ class World:
             alone = sum(
                 self.design.options[pod[0]].count
                 for pod in ending
-                if self.problem.slots[self.design.options[pod[0]].slot].alone
+                if self.problem.slots[self.design.options[pod[0]].slot].alone or self.design.options[pod[0]].bundle
             )
             for seats in self.seatings(ending):
                 most = max(most, alone + len(set(seats.values())))

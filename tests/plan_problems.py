@@ -63,6 +63,20 @@ def _node(rng: random.Random, number: int) -> NodeSupply:
     )
 
 
+def _with_claims(rng: random.Random, components: list[Component]) -> list[Component]:
+    """Sometimes two components of equal replica counts may share a claim (the whole card stands for a DRA device)."""
+    pair = tuple(component.name for component in components[:2])
+    if len(pair) < 2 or components[0].replicas != components[1].replicas or rng.random() < 0.5:
+        return components
+    if sum(component.options[0].need_bytes for component in components[:2]) > CARD:
+        return components
+    claim = [
+        replace(item, options=(*item.options, Option("whole", 1, item.options[0].need_bytes, bundle=pair)))
+        for item in components[:2]
+    ]
+    return claim + components[2:]
+
+
 def random_problem(rng: random.Random, *, neighbours: bool = False) -> Problem:
     """A problem with one to three components on one to three nodes; `neighbours`: small ones that may be wished together."""
     nodes = tuple(_node(rng, number) for number in range(rng.randint(1, 3)))
@@ -86,6 +100,7 @@ def random_problem(rng: random.Random, *, neighbours: bool = False) -> Problem:
         components.append(
             Component(name, rng.choice([1, 2] if neighbours else [1, 1, 2, 2, 3]), rng.choice([1, 1, 2]), 0, tuple(options))
         )
+    components = _with_claims(rng, components)
     names = [component.name for component in components]
     together: tuple[tuple[str, ...], ...] = ()
     apart: tuple[tuple[str, ...], ...] = ()

@@ -32,7 +32,7 @@ class NodeAfter:
 class Group:
     """Pods that are alike for the question where they may land: a component, or a bundle that shares one claim.
 
-    `pods` counts slot requests (a bundle makes one), `members` the components behind it.
+    `pods` counts slot requests (a bundle makes one for each replica), `members` the components behind it.
     """
 
     name: str
@@ -99,7 +99,7 @@ def _groups(problem: Problem, design: Design) -> tuple[Group, ...]:
         if option.bundle:
             bundled.update(option.bundle)
             members = tuple(other for other in problem.components if other.name in option.bundle)
-            groups.append(Group("+".join(option.bundle), members, option, slot, 1))
+            groups.append(Group("+".join(option.bundle), members, option, slot, component.replicas))
         else:
             groups.append(Group(component.name, (component,), option, slot, component.replicas))
     return tuple(groups)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from math import ceil
 
-from ragstow.plan.problem import Component, Cut, Option, Problem
+from ragstow.plan.problem import Cut, Option, Problem
 
 
 def simple_bound(problem: Problem) -> tuple[int, str]:
@@ -23,7 +23,7 @@ def simple_bound(problem: Problem) -> tuple[int, str]:
     for component in problem.components:
         if not component.options:
             continue
-        share = min(_share(problem, component, option, most) for option in component.options)
+        share = min(_share(problem, option, most) for option in component.options)
         only_alone = all(problem.slots[option.slot].alone for option in component.options)
         if only_alone:
             number = component.replicas * min(option.count for option in component.options)
@@ -56,10 +56,9 @@ def _cuts(problem: Problem) -> Iterable[Cut]:
             yield from config.cuts
 
 
-def _share(problem: Problem, component: Component, option: Option, most: dict[str, int]) -> Fraction:
+def _share(problem: Problem, option: Option, most: dict[str, int]) -> Fraction:
     if option.bundle:
-        return Fraction(1, sum(problem.component(name).replicas for name in option.bundle))
+        return Fraction(1, len(option.bundle))
     if problem.slots[option.slot].alone:
         return Fraction(option.count)
-    del component
     return Fraction(1, most.get(option.slot, 1))

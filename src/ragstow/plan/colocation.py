@@ -33,18 +33,20 @@ def worst_crowds(after: After, steering: Mapping[str, Steering]) -> list[Crowd]:
     slots: dict[str, Slot] = {}
     crowds: list[Crowd] = []
     for group in after.groups:
-        if group.slot.alone or group.slot.capped:
-            continue
         if group.option.bundle:
-            taken = [(member.name, _need(after, member.name)) for member in group.members for _ in range(member.replicas)]
+            taken = [(member.name, _need(after, member.name)) for member in group.members]
             crowds.extend(_crowd(node, group.slot, taken, len(taken)) for node in after.reach[group.name][:1])
-        else:
+        elif not (group.slot.alone or group.slot.capped):
             slots[group.slot.key] = group.slot
     for slot in slots.values():
         for node in after.nodes:
             taken = []
             for group in after.groups:
-                if group.slot.key == slot.key and any(node.name == reached.name for reached in after.reach[group.name]):
+                if (
+                    group.slot.key == slot.key
+                    and not group.option.bundle
+                    and any(node.name == reached.name for reached in after.reach[group.name])
+                ):
                     member = group.members[0]
                     pods = 1 if member.name in steering.get(member.name, Steering()).not_beside else member.replicas
                     taken += [(member.name, group.option.need_bytes)] * pods
@@ -76,7 +78,7 @@ def start_order(after: After) -> dict[str, tuple[str, ...]]:
     """
     shares: dict[str, list[tuple[int, str]]] = {}
     for group in after.groups:
-        if group.slot.alone or group.slot.capped:
+        if not group.option.bundle and (group.slot.alone or group.slot.capped):
             continue
         for member in group.members:
             key = f"{group.slot.identity}|{group.name if group.option.bundle else ''}"

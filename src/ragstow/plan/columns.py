@@ -138,8 +138,8 @@ class Columns:
                 users: list[Term] = [(self.use[choice], 1) for choice, option in self.choices() if option.slot in keys]
                 self.milp.at_least([*users, (self.turned[node.name, config.name], -1)], 0)
 
-    def size(self, choice: Choice, option: Option) -> int:
-        return 1 if option.bundle else self.problem.component(choice[0]).replicas
+    def size(self, choice: Choice) -> int:
+        return self.problem.component(choice[0]).replicas
 
     def members(self, choice: Choice, option: Option) -> tuple[Component, ...]:
         return tuple(self.problem.component(name) for name in option.bundle or (choice[0],))
@@ -148,7 +148,7 @@ class Columns:
         for choice, option in self.choices():
             if choice not in self.lead:
                 continue
-            size = self.size(choice, option)
+            size = self.size(choice)
             terms: list[Term] = []
             for node in self.problem.nodes:
                 if not self.possible(choice, option, node):
@@ -220,10 +220,9 @@ class Columns:
                 variable = self.pods.get((*choice, node.name))
                 if variable is not None:
                     members = self.members(choice, option)
-                    each = [(member, member.replicas if option.bundle else 1) for member in members]
-                    cpu.append((variable, sum(member.cpu_milli * number for member, number in each)))
-                    memory.append((variable, sum(member.memory_bytes * number for member, number in each) / 2**20))
-                    pods.append((variable, sum(number for _, number in each)))
+                    cpu.append((variable, sum(member.cpu_milli for member in members)))
+                    memory.append((variable, sum(member.memory_bytes for member in members) / 2**20))
+                    pods.append((variable, len(members)))
             for component in plain:
                 if (component.name, node.name) in elsewhere:
                     variable = elsewhere[component.name, node.name]

@@ -17,7 +17,7 @@ def count_cards(columns: Columns) -> list[Term]:
 
 def _alone_cards(columns: Columns) -> list[Term]:
     return [
-        (columns.use[choice], columns.size(choice, option) * option.count)
+        (columns.use[choice], columns.size(choice) * option.count)
         for choice, option in columns.choices()
         if choice in columns.lead and (columns.slot(option).alone or option.bundle)
     ]
@@ -59,7 +59,7 @@ def _shared_cards(columns: Columns) -> list[Term]:
     pools: dict[tuple[str, bool], list[tuple[Choice, int]]] = {}
     for choice, option in columns.choices():
         if columns.slot(option).sharers > 1 and not option.bundle:
-            pools.setdefault((option.slot, option.pooled), []).append((choice, columns.size(choice, option)))
+            pools.setdefault((option.slot, option.pooled), []).append((choice, columns.size(choice)))
     for (key, pooled), choices in pools.items():
         pods: list[Term] = [(columns.use[choice], size) for choice, size in choices]
         cards: list[Term] = []

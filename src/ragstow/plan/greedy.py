@@ -93,7 +93,7 @@ def _put(problem: Problem, state: _State, component: Component, option: Option) 
     if any(member.name in state.options for member in members):
         return False
     alone = problem.slots[option.slot].alone or bool(option.bundle)
-    for _ in range(1 if option.bundle else component.replicas):
+    for _ in range(component.replicas):
         node = next((node for node in state.nodes if _room(node, option, members)), None)
         node = node or next((node for node in state.nodes if _make_room(problem, state, node, option, members)), None)
         if node is None:

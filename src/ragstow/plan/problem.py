@@ -70,7 +70,7 @@ class Option:
     """A slot that a component may get: `count` slots for one pod, `need_bytes` the memory one pod takes on a card at most.
 
     `pooled` says that the pool label is selected. `current` marks what the component's own running pods have. `bundle` names
-    the components that use one claim together (empty: each pod has its own).
+    the components of equal replica counts whose replicas i use one claim together (empty: each pod has its own).
     """
 
     slot: str

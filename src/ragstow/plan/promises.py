@@ -127,9 +127,7 @@ def _apart(state: After, names: tuple[str, ...], steering: Steerings) -> list[Re
 
 
 def _replicas_apart(state: After, group: Group) -> bool:
-    if group.option.bundle:
-        return group.members[0].replicas == 1
-    if group.slot.alone or group.pods == 1:
+    if group.slot.alone or group.option.bundle or group.pods == 1:
         return True
     return all(cut.number(group.option.slot) <= 1 for node in state.reach[group.name] for cut, _ in node.cuts)
 

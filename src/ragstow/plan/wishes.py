@@ -93,8 +93,6 @@ def _replicas_apart(columns: Columns, name: str) -> None:
     for node in columns.problem.nodes:
         columns.milp.at_most([*_on(columns, name, node.name), (apart, most - 1)], most)
     for choice, option in _named(columns, name):
-        if option.bundle:
-            columns.milp.at_most([(columns.use[choice], 1)], 0)
         if not _shares_card(columns, option):
             continue
         for node in columns.problem.nodes:
@@ -158,7 +156,7 @@ def _survive(columns: Columns) -> None:
     demand: dict[str, list[Term]] = {}
     for choice, option in columns.choices():
         if choice in columns.lead:
-            demand.setdefault(option.slot, []).append((columns.use[choice], columns.size(choice, option) * option.count))
+            demand.setdefault(option.slot, []).append((columns.use[choice], columns.size(choice) * option.count))
     for component in columns.gpu:
         if component.name in followers:
             continue

@@ -146,8 +146,7 @@ class World:
         people: list[tuple[str, int, object]] = []
         for pod in ending:
             card = self._card_of(pod, ending, seats)
-            for member in self.members(pod):
-                people.append((member.name, pod[1], card))
+            people += [(member.name, pod[1], card) for member in self.members(pod)]
         return people
 
     def _seat_faults(self, ending: dict[Pod, str], seats: dict[Pod, tuple[str, int]]) -> list[str]:

@@ -1,0 +1,96 @@
+"""One try: a service on a cluster, from slots and sums of memory to a proved design, or to what stood in the way.
+
+It is cheap and has no words for people beyond Reasons; `planner` makes a Plan of it, `waysout` makes many of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ragstow.errors import Reason
+from ragstow.plan import exact, greedy
+from ragstow.plan.bound import simple_bound
+from ragstow.plan.exact import Answer
+from ragstow.plan.openness import closed
+from ragstow.plan.options import Choices, Sizer, choices
+from ragstow.plan.pose import Posed, pose
+from ragstow.plan.quotas import exceeded, gpu_quota
+from ragstow.plan.situation import Situation
+from ragstow.plan.supply import Supply, supply
+from ragstow.spec.model import Service
+
+Solver = Literal["exact", "greedy"]
+_MOST_SHARES = 16
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """Everything that was found out. `answer.verdict` is None where nothing fits; `blocked` are reasons before any layout."""
+
+    situation: Situation
+    service: Service
+    solver: Solver
+    offered: Supply
+    choices: Mapping[str, Choices]
+    closed: Mapping[str, frozenset[str]]
+    posed: Posed
+    answer: Answer
+    bound: int
+    bound_reason: str
+    blocked: tuple[Reason, ...] = ()
+    left_out: tuple[str, ...] = ()
+    """Components that prefer a GPU and go without."""
+
+    @property
+    def feasible(self) -> bool:
+        """Whether everything fits."""
+        return self.answer.verdict is not None
+
+    @property
+    def cards(self) -> int:
+        """Cards that may be touched; 0 where nothing fits."""
+        return self.answer.verdict.cards if self.answer.verdict is not None else 0
+
+
+def attempt(situation: Situation, service: Service, solver: Solver = "exact") -> Attempt:
+    """Try to lay a service out; components that only prefer a GPU go without where that is the only way.
+
+    Raises:
+        InputError: the facts do not know a model, an engine or a precision.
+    """
+    first = _attempt(situation, service, solver, ())
+    preferring = tuple(item.name for item in service.components if item.gpu == "preferred")
+    if first.feasible or not preferring:
+        return first
+    second = _attempt(situation, service, solver, preferring)
+    return second if second.feasible else first
+
+
+def _attempt(situation: Situation, service: Service, solver: Solver, left_out: tuple[str, ...]) -> Attempt:
+    asked = replace(
+        service,
+        components=tuple(replace(item, gpu="never") if item.name in left_out else item for item in service.components),
+    )
+    offered = supply(situation, asked, _shares(situation, asked))
+    made = choices(situation, asked, offered, Sizer(situation))
+    shut = closed(situation, asked, offered)
+    posed = pose(asked, offered, made, gpu_quota(situation), shut)
+    bound, why = simple_bound(posed.problem)
+    blocked = exceeded(situation, asked)
+    if blocked or any(not found.options for found in made.values()):
+        answer = Answer(None, None, True)
+    else:
+        answer = (exact if solver == "exact" else greedy).solve(posed.problem)
+        if posed.cropped:
+            answer = replace(answer, bound=None, complete=False)
+    return Attempt(situation, asked, solver, offered, made, shut, posed, answer, bound, why, tuple(blocked), left_out)
+
+
+def _shares(situation: Situation, service: Service) -> dict[int, range]:
+    """Numbers of shares of one card worth a try, by cards of a node: enough for all pods on one node, and no more."""
+    pods = sum(item.replicas for item in service.components if item.gpu != "never" and item.tensor_parallel == 1)
+    sizes = {max(node.cards, 1) for node in situation.inventory.nodes if node.sharing != "none"}
+    fewest = min(sizes, default=1)
+    return {size: range(2, min(-(-pods // fewest), _MOST_SHARES) + 1) for size in sizes}

@@ -1,0 +1,138 @@
+"""Why a service does not fit: which component, on which nodes, for which reason each, and what is in the way.
+
+Components are asked one by one first: what does not fit alone is the cause; if each fits alone, it is the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ragstow.errors import Reason
+from ragstow.plan import exact
+from ragstow.plan.attempt import Attempt
+from ragstow.plan.change import holders
+from ragstow.plan.model import Refusal
+from ragstow.plan.problem import MODE_ORDER, Option
+from ragstow.plan.refusing import gib, listed, plural
+
+
+def reasons(tried: Attempt) -> tuple[Reason, ...]:
+    """The reasons, root causes first."""
+    if tried.feasible:
+        return ()
+    found: list[Reason] = list(tried.blocked)
+    if not tried.offered.cards:
+        found += _no_nodes(tried)
+        return tuple(dict.fromkeys(found))
+    without = [name for name, made in tried.choices.items() if not made.options]
+    for name in without:
+        found += _no_slot(tried, name)
+    if not without and not tried.blocked:
+        alone = [name for name in tried.choices if not _fits_alone(tried, name)]
+        for name in alone:
+            found.append(_no_room(tried, name))
+        if not alone:
+            found.append(_sum(tried))
+    found += tried.answer.refused
+    found += tried.offered.excluded.values()
+    if not tried.answer.complete:
+        found.append(Reason("not-complete", "not every layout was looked at", "--solver exact, or fewer nodes by nodeSelector"))
+    return tuple(dict.fromkeys(found))
+
+
+def _no_nodes(tried: Attempt) -> list[Reason]:
+    names = list(tried.choices)
+    excluded = list(tried.offered.excluded.values())
+    if excluded:
+        return [Reason("no-usable-gpu", f"{listed(names)}: no GPU node can be used"), *excluded]
+    return [
+        Reason(
+            "no-gpu",
+            f"{listed(names)}: the cluster has no GPU node ({plural(len(tried.situation.nodes), 'node')} without any GPU resource)",
+            "GPU nodes whose device plugin or DRA driver runs",
+        )
+    ]
+
+
+def _no_slot(tried: Attempt, name: str) -> list[Reason]:
+    made = tried.choices[name]
+    modes = "; ".join(f"{mode}: {made.refused[mode].text}" for mode in MODE_ORDER if mode in made.refused)
+    hint = next((made.refused[mode].hint for mode in MODE_ORDER if mode in made.refused and made.refused[mode].hint), "")
+    return [Reason("no-slot", f"{name}: no node has or could have a slot for it ({modes})", hint)]
+
+
+def _fits_alone(tried: Attempt, name: str) -> bool:
+    problem = tried.posed.problem
+    alone = replace(
+        problem,
+        components=tuple(
+            replace(item, options=tuple(option for option in item.options if not option.bundle))
+            for item in problem.components
+            if item.name == name
+        ),
+        together=(),
+        apart=tuple(group for group in problem.apart if group == (name,)),
+        max_cards=None,
+    )
+    return bool(alone.components[0].options) and exact.solve(alone).verdict is not None
+
+
+def _no_room(tried: Attempt, name: str) -> Reason:
+    component = tried.posed.problem.component(name)
+    places = [text for node in sorted(tried.offered.cards) if (text := _node(tried, node, component.options))]
+    smallest = min(component.options, key=lambda option: option.need_bytes)
+    return Reason(
+        "no-room",
+        f"{name}: {plural(component.replicas, 'replica')} of {gib(smallest.need_bytes)} "
+        f"({plural(smallest.count, 'card')} each) find no place: {'; '.join(places) or 'no node offers its slots'}",
+    )
+
+
+def _node(tried: Attempt, node: str, options: tuple[Option, ...]) -> str:
+    """What a node offers of the wanted slots, and who is in the way."""
+    supply = next((item for item in tried.posed.problem.nodes if item.name == node), None)
+    if supply is None:
+        return ""
+    wanted = dict.fromkeys(option.slot for option in options)
+    parts = []
+    for key in wanted:
+        total = sum(cut.number(key) for cut in supply.present)
+        if total:
+            slot = tried.offered.slots[key]
+            parts.append(f"{supply.free.get(key, 0)} of {total} x {slot.resource or 'DRA device'} free")
+    held = holders(tried.situation.gpus[node])
+    who = f" ({listed(list(held))} {'holds' if len(held) == 1 else 'hold'} the rest)" if held else ""
+    return f"{node} has {', '.join(parts)}{who}" if parts else ""
+
+
+def _sum(tried: Attempt) -> Reason:
+    names = listed(list(tried.choices))
+    free = _cards_free(tried)
+    limit = tried.service.placement.max_cards
+    if limit is not None and tried.bound > limit:
+        return Reason("max-cards", f"{names}: at least {tried.bound} cards are needed, placement.maxCards allows {limit}")
+    text = f"{names}: each fits alone, not all together; at least {plural(tried.bound, 'card')} needed ({tried.bound_reason})"
+    where = "; ".join(
+        part
+        for node in sorted(tried.offered.cards)
+        if (part := _node(tried, node, tuple(option for item in tried.posed.problem.components for option in item.options)))
+    )
+    return Reason("not-together", f"{text}, {free} free: {where}" if where else f"{text}, {free} free")
+
+
+def _cards_free(tried: Attempt) -> str:
+    low = high = 0
+    for name in tried.offered.cards:
+        free = tried.situation.gpus[name].cards_free
+        low, high = (low + free, high + free) if isinstance(free, int) else (low + free.min, high + free.max)
+    return plural(low, "card") if low == high else f"{low} to {high} cards"
+
+
+def refusals(tried: Attempt) -> tuple[Refusal, ...]:
+    """The modes that a component does not get, as far as a mode is refused as such."""
+    return tuple(
+        Refusal(name, mode, made.refused[mode])
+        for name, made in tried.choices.items()
+        for mode in MODE_ORDER
+        if mode in made.refused
+    )

@@ -29,8 +29,7 @@ def assumptions(tried: Attempt, placed: Placing | None) -> tuple[str, ...]:
     waiting = _waiting(tried, {group.slot.resource for group in state.groups if group.slot.resource})
     if waiting:
         found.append(
-            f"{plural(len(waiting), 'pending pod')} of others ({listed(waiting)}) {'wants' if len(waiting) == 1 else 'want'} the "
-            "same kind of slot and may take it first"
+            f"{plural(len(waiting), 'pending pod')} of others ({listed(waiting)}) may take slots of the same kind first"
         )
     tight = _tight(tried)
     if tight:
@@ -53,11 +52,24 @@ def _read(tried: Attempt) -> list[str]:
     for name in tried.offered.cards:
         found += [f"{name}: {note}" for note in tried.situation.gpus[name].assumed]
     verdict = tried.answer.verdict
+    notes: dict[str, list[str]] = {}
     for name, made in tried.choices.items():
         option = verdict.design.options.get(name) if verdict is not None else None
-        if option is not None:
-            found += [f"{name}: {note}" for note in made.sizing[option].notes]
+        for note in made.sizing[option].notes if option is not None else ():
+            notes.setdefault(note, []).append(name)
+    found += [f"{listed(names)}: {note}" for note, names in notes.items()]
     return list(dict.fromkeys((*found, *tried.service.notes)))
+
+
+def of_simulation(placed: Placing) -> tuple[str, ...]:
+    """What the simulation assumed; rules taken over from a neighbouring release are counted, not listed."""
+    taken = [text for text in placed.assumptions if " as in " in text]
+    told = [text for text in placed.assumptions if text not in taken]
+    if taken:
+        told.append(
+            f"{len(taken)} rules of the scheduler are taken from the release nearest to it (ragstow simulate lists them)"
+        )
+    return tuple(told)
 
 
 def _waiting(tried: Attempt, resources: set[str]) -> list[str]:

@@ -19,6 +19,7 @@ from ragstow.plan.pose import Posed, pose
 from ragstow.plan.quotas import exceeded, gpu_quota
 from ragstow.plan.situation import Situation
 from ragstow.plan.supply import Supply, supply
+from ragstow.plan.tidy import tidy
 from ragstow.spec.model import Service
 
 Solver = Literal["exact", "greedy"]
@@ -83,6 +84,8 @@ def _attempt(situation: Situation, service: Service, solver: Solver, left_out: t
         answer = Answer(None, None, True)
     else:
         answer = (exact if solver == "exact" else greedy).solve(posed.problem)
+        if answer.verdict is not None:
+            answer = replace(answer, verdict=tidy(posed.problem, offered.nodes, answer.verdict))
         if posed.cropped:
             answer = replace(answer, bound=None, complete=False)
     return Attempt(situation, asked, solver, offered, made, shut, posed, answer, bound, why, tuple(blocked), left_out)
@@ -93,4 +96,4 @@ def _shares(situation: Situation, service: Service) -> dict[int, range]:
     pods = sum(item.replicas for item in service.components if item.gpu != "never" and item.tensor_parallel == 1)
     sizes = {max(node.cards, 1) for node in situation.inventory.nodes if node.sharing != "none"}
     fewest = min(sizes, default=1)
-    return {size: range(2, min(-(-pods // fewest), _MOST_SHARES) + 1) for size in sizes}
+    return {size: range(2, max(min(-(-pods // fewest), _MOST_SHARES), 2) + 1) for size in sizes}

@@ -7,23 +7,27 @@ plugin and its chart (nvidia reference 1.3, 1.5, 1.7, 4.5).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from ragstow.cluster.objects import Node
 from ragstow.errors import Reason
-from ragstow.facts.drivers import version
+from ragstow.facts import Facts
 from ragstow.inventory.model import NodeGpus
 from ragstow.plan.cardfacts import CardFacts
 from ragstow.plan.kinds import Kind, mps_share, slice_of, time_slice, whole
 from ragstow.plan.model import Mode
 from ragstow.plan.refusing import listed
 from ragstow.plan.situation import Situation
-from ragstow.sharing import miglayout
-from ragstow.sharing.mpsdaemon import most_clients
+from ragstow.sharing import miglayout, migmode
+from ragstow.sharing import modes as modes_
+from ragstow.sharing.host import Host
+from ragstow.sharing.modes import Given
 
-_CHANGEABLE = ("chart", "operator", "static")
 _STATES = ("exclusive", "time-slicing", "mps", "mig-mixed", "mig-single")
+
+
+_Ask = Callable[[Host, int, Facts], Given | Reason]
+_Make = Callable[[CardFacts, int], Kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,58 +55,51 @@ def holders(node: NodeGpus) -> tuple[str, ...]:
     return tuple(sorted(held))
 
 
-def turns(situation: Situation, node: Node, gpus: NodeGpus, card: CardFacts, shares: Sequence[int]) -> Turns:
+def turns(situation: Situation, gpus: NodeGpus, card: CardFacts, host: Host | None, shares: Sequence[int]) -> Turns:
     """What this node could become.
 
     Args:
         situation: the cluster.
-        node: the node.
         gpus: its inventory without the service's own pods.
         card: its cards.
+        host: the node as `sharing` sees it; None where its product is not in the facts.
         shares: numbers of shares of one card that are worth a try.
     """
     modes: tuple[Mode, ...] = ("exclusive", "mig", "mps", "time-slicing")
-    reason = _unchangeable(situation, gpus)
-    if reason is not None:
-        return Turns((), dict.fromkeys(modes, reason))
+    reason = _unchangeable(situation, gpus, host)
+    if reason is not None or host is None:
+        return Turns((), dict.fromkeys(modes, reason) if reason is not None else {})
     possible: list[Turn] = []
     refused: dict[Mode, Reason] = {}
     if gpus.sharing != "exclusive":
         possible.append(Turn("exclusive", "exclusive", (("whole", ((whole(card), 1),)),)))
-    found = _mig(situation, node, gpus, card)
+    found = _mig(situation, gpus, card, host)
     if isinstance(found, Reason):
         refused["mig"] = found
     else:
         possible += found
-    no_mps = _no_mps(situation, gpus, card)
-    if no_mps is not None:
-        refused["mps"] = no_mps
-    else:
-        most = most_clients(card.compute_capability)
-        possible += [
-            Turn(f"mps x{number}", "mps", ((f"{number} shares", ((mps_share(card, number), number),)),))
-            for number in shares
-            if number <= most
-        ]
-    possible += [
-        Turn(f"time-slicing x{number}", "time-slicing", ((f"{number} shares", ((time_slice(card, number), number),)),))
-        for number in shares
-    ]
+    uncut = replace(host, cuts=())  # the cards become whole again before they are shared
+    ways: tuple[tuple[Mode, _Ask, _Make], ...] = (
+        ("mps", modes_.mps, mps_share),
+        ("time-slicing", modes_.time_slicing, time_slice),
+    )
+    for mode, ask, kind in ways:
+        for number in shares:
+            given = ask(uncut, number, situation.facts)
+            if isinstance(given, Reason):
+                refused.setdefault(mode, given)
+                break
+            cut = (f"{number} shares", ((kind(card, number), number),))
+            possible.append(Turn(f"{mode} x{number}", mode, (cut,)))
     return Turns(tuple(possible), refused, holders(gpus))
 
 
-def _unchangeable(situation: Situation, gpus: NodeGpus) -> Reason | None:
-    install = situation.install
-    if gpus.sharing == "dra":
-        return Reason("node-dra", f"{gpus.name}: the DRA driver hands out its cards, there is no sharing to configure")
-    if install.kind == "cloud":
-        cloud = situation.facts.clouds.of_node(situation.nodes[gpus.name].labels)
-        hint = cloud.how_to_share if cloud is not None else ""
-        return Reason(
-            "node-cloud", f"{gpus.name}: the cloud runs the device plugin there and decides how cards are shared", hint
-        )
-    if install.kind not in _CHANGEABLE:
-        return Reason("node-no-plugin", f"{gpus.name}: no device plugin that could be configured was found")
+def _unchangeable(situation: Situation, gpus: NodeGpus, host: Host | None) -> Reason | None:
+    if host is None:
+        return Reason("card-unknown", f"{gpus.name}: {gpus.product or 'its card'} is not in the facts", "--facts adds a card")
+    reason = modes_.server_refuses(host, "exclusive")
+    if reason is not None:
+        return Reason("node-fixed", reason.text, reason.hint)
     if gpus.sharing not in _STATES:
         return Reason("node-state", f"{gpus.name}: its sharing state is {gpus.sharing}, which ragstow does not change")
     held = holders(gpus)
@@ -115,26 +112,34 @@ def _unchangeable(situation: Situation, gpus: NodeGpus) -> Reason | None:
     return None
 
 
-def _mig(situation: Situation, node: Node, gpus: NodeGpus, card: CardFacts) -> list[Turn] | Reason:
-    product = card.product or "this card"
-    if card.geometry is None or node.labels.get("nvidia.com/mig.capable") == "false":
-        return Reason("mig-incapable", f"{product} cannot be cut into MIG instances")
-    least = card.geometry.card.min_driver
-    if card.driver and least and version(card.driver) < version(least):
-        return Reason("mig-driver", f"{gpus.name}: MIG on {product} needs driver {least}, there is {card.driver}")
+def _mig(situation: Situation, gpus: NodeGpus, card: CardFacts, host: Host) -> list[Turn] | Reason:
+    able = migmode.cuttable(host, situation.facts)
+    if isinstance(able, Reason):
+        return able
+    if situation.nodes[gpus.name].labels.get("nvidia.com/mig.capable") == "false":
+        return Reason(
+            "mig-not-capable", f"on {gpus.name} the driver says that MIG is not possible (label nvidia.com/mig.capable)"
+        )
     install = situation.install
     if install.kind == "operator" and install.mig_config_map is None:
         return Reason("mig-manager", f"{gpus.name}: the GPU Operator's MIG manager is switched off", "migManager.enabled=true")
-    kinds = miglayout.kinds_of(card.geometry, driver=card.driver)
-    plain = {name: kind for name, kind in kinds.items() if "+" not in name and "-me" not in name}
+    plain = {
+        profile.name: miglayout.Placement(profile.starts, profile.size, profile.max)
+        for profile in able.profiles
+        if is_plain(profile.name)
+    }
     if install.kind == "operator" and install.mig_strategy == "single" and _single_in_use(situation, gpus):
         return _mig_single(card, plain)
-    layouts = miglayout.layouts(plain)
     cuts: list[tuple[str, tuple[tuple[Kind, int], ...]]] = [("whole", ((whole(card), 1),))]
-    for layout in layouts.legal:
+    for layout in miglayout.layouts(plain).legal:
         slots = tuple((kind, count) for profile, count in layout.items() if (kind := slice_of(card, profile)) is not None)
         cuts.append((cut_name(layout), slots))
     return [Turn("mig", "mig", tuple(cuts))]
+
+
+def is_plain(profile: str) -> bool:
+    """Whether a profile is cut for compute only: no media or graphics engines of its own, none taken away."""
+    return "+" not in profile and "-me" not in profile
 
 
 def _mig_single(card: CardFacts, kinds: Mapping[str, miglayout.Placement]) -> list[Turn]:
@@ -150,25 +155,6 @@ def _mig_single(card: CardFacts, kinds: Mapping[str, miglayout.Placement]) -> li
 def _single_in_use(situation: Situation, gpus: NodeGpus) -> bool:
     """Whether another node lives by strategy single, which is one setting for all nodes of the operator."""
     return any(other.sharing == "mig-single" and other.name != gpus.name for other in situation.inventory.nodes)
-
-
-def _no_mps(situation: Situation, gpus: NodeGpus, card: CardFacts) -> Reason | None:
-    install = situation.install
-    product = card.product or "this card"
-    if not install.gfd:
-        return Reason(
-            "mps-gfd",
-            f"{gpus.name}: MPS needs GPU feature discovery, whose label starts the MPS daemon; none is installed",
-            "chart value gfd.enabled=true",
-        )
-    if install.mig_strategy == "mixed":
-        return Reason(
-            "mps-mixed", f"{gpus.name}: the device plugin refuses MPS under MIG strategy mixed", "mig.strategy single"
-        )
-    if card.gpu is None or card.gpu.mps != "yes":
-        why = "clients cannot be limited one by one before Volta" if card.gpu is not None else "nothing is known of it"
-        return Reason("mps-card", f"{product}: {why}")
-    return None
 
 
 def cut_name(layout: Mapping[str, int]) -> str:

@@ -292,6 +292,11 @@ class Columns:
         ]
         self.milp.at_most(terms, len(crowd) - 1)
 
+    def forbid_slots(self, solution: Solution) -> None:
+        """Never these slots for all components again, whatever the nodes."""
+        chosen = [variable for variable in self.use.values() if solution[variable]]
+        self.milp.at_most(((variable, 1) for variable in chosen), len(chosen) - 1)
+
     def forbid(self, solution: Solution) -> int:
         """Never this choice of options, node states and cuts again; returns the row."""
         terms: list[Term] = []

@@ -48,7 +48,7 @@ def blocked(
     Args:
         after: the cluster after the design.
         steering: constraints of the pods; stages order the first start.
-        without: a node that is lost: every pod must find a slot elsewhere, in any order.
+        without: a node that is lost: at least one pod of each group must find a slot elsewhere, in any order.
         lost: only ask about the group of this component.
     """
     found = []
@@ -56,59 +56,92 @@ def blocked(
         if lost is not None and all(member.name != lost for member in group.members):
             continue
         nodes = [node for node in after.reach[group.name] if node.name != without]
-        worst = _worst(after, group, nodes, steering, ordered=without is None)
+        worst = _worst(after, group, nodes, steering, gone=without is not None)
         if worst is not None:
             found.append(Blocked(group, *worst))
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Rivals:
+    """One group against all others on nodes that it can reach."""
+
+    after: After
+    group: Group
+    steering: Mapping[str, Steering]
+    gone: bool
+    lumps: Mapping[str, int]
+    free: Mapping[str, int]
+
+    def others(self) -> list[Group]:
+        """The groups that may be there first."""
+        mine = _stage(self.group, self.steering)
+        return [
+            other
+            for other in self.after.groups
+            if other is not self.group
+            and (self.gone or _stage(other, self.steering) <= mine or other.option.slot != self.group.option.slot)
+        ]
+
+    def pods(self, other: Group, nodes: Sequence[str]) -> int:
+        """How many pods of another group may be on these nodes."""
+        return _most_pods(other, self.steering, {node.name for node in self.after.reach[other.name]} & set(nodes))
+
+    def shut(self, nodes: Sequence[str]) -> int:
+        """How many of these nodes others may shut by anti-affinity."""
+        return sum(self.pods(other, nodes) for other in self.others() if _apart(self.group, other, self.steering))
+
+    def room(self, nodes: Sequence[str]) -> int:
+        """Lumps that surely remain on these nodes."""
+        size = self.group.option.count
+        exact = units = 0
+        for other in self.others():
+            if other.option.slot != self.group.option.slot or _apart(self.group, other, self.steering):
+                continue
+            pods = self.pods(other, nodes)
+            if other.option.count % size == 0:
+                exact += pods * (other.option.count // size)
+            else:
+                units += pods * other.option.count
+        return sum(self.lumps[name] for name in nodes) - exact - _destroyed(units, [self.free[name] for name in nodes], size)
+
+
 def _worst(
-    after: After, group: Group, nodes: Sequence[NodeAfter], steering: Mapping[str, Steering], *, ordered: bool
+    after: After, group: Group, nodes: Sequence[NodeAfter], steering: Mapping[str, Steering], *, gone: bool
 ) -> tuple[int, int] | None:
     own = steering.get(group.members[0].name, Steering())
     if own.beside:
         return None  # lands where its leader does; `promises` proves the room there
-    size = group.option.count
     lumps = {node.name: _lumps(group, node) for node in nodes}
     free = {node.name: node.free.get(group.option.slot, 0) for node in nodes}
-    exact, units, removed = 0, 0, 0
-    for other in after.groups:
-        if other is group:
-            continue
-        if ordered and _stage(other, steering) > own.stage and other.option.slot == group.option.slot:
-            continue
-        if _apart(group, other, steering):
-            if {node.name for node in after.reach[other.name]} & set(lumps):
-                removed += other.pods
-            continue
-        if other.option.slot != group.option.slot or not ({node.name for node in after.reach[other.name]} & set(lumps)):
-            continue
-        if other.option.count % size == 0:
-            exact += other.pods * (other.option.count // size)
-        else:
-            units += other.pods * other.option.count
-    alone_on_node = group.members[0].name in own.not_beside
-    if alone_on_node:
-        removed += group.pods - 1
+    rivals = _Rivals(after, group, steering, gone, lumps, free)
     largest = sorted(lumps, key=lambda name: (-lumps[name], name))
-    kept = largest[removed:]
-    needed = 1 if alone_on_node else group.pods
-    if alone_on_node:
-        lumps = {name: min(1, lumps[name]) if free[name] else 0 for name in lumps}
-        # Others must fill a node wholly to keep one pod off it.
-        room = sum(free[name] // size for name in kept) - exact - _destroyed(units, [free[name] for name in kept], size)
-        return None if room >= needed else (needed, max(room, 0))
-    room = sum(lumps[name] for name in kept) - exact - _destroyed(units, [free[name] for name in kept], size)
+    kept = largest[rivals.shut(largest) :]
+    needed = group.pods
+    if gone:
+        needed = 1  # those of its own replicas that run already are no worse
+    elif group.members[0].name in own.not_beside:
+        kept, needed = kept[group.pods - 1 :], 1
+    room = rivals.room(kept)
     if room < needed:
         return needed, max(room, 0)
-    if own.spread and group.pods > 1:
+    if own.spread and group.pods > 1 and not gone:
         for full in kept:
-            if lumps[full] >= group.pods - 1:
-                rest = [name for name in kept if name != full]
-                room = sum(lumps[name] for name in rest) - exact - _destroyed(units, [free[name] for name in rest], size)
-                if room < 1:
-                    return 1, max(room, 0)
+            room = rivals.room([name for name in kept if name != full])
+            if lumps[full] >= group.pods - 1 and room < 1:
+                return 1, max(room, 0)
     return None
+
+
+def _most_pods(other: Group, steering: Mapping[str, Steering], nodes: set[str]) -> int:
+    """How many pods of another group can be on these nodes at most."""
+    name = other.members[0].name
+    own = steering.get(name, Steering())
+    if name in own.not_beside:
+        return min(other.pods, len(nodes))
+    if own.spread and len(nodes) == 1:
+        return other.pods - 1
+    return other.pods if nodes else 0
 
 
 def _lumps(group: Group, node: NodeAfter) -> int:

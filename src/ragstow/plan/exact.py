@@ -17,8 +17,10 @@ from ragstow.plan.problem import Problem
 from ragstow.plan.promises import Verdict, prove
 from ragstow.plan.wishes import ask_promises
 
-_ATTEMPTS = 120
+_ATTEMPTS = 60
 """Proposals that may fail their proof before the solver gives up looking further."""
+_ALIKE = 6
+"""Proposals with the same slots for all components that may fail before those slots are given up."""
 _CARD = 10_000
 
 
@@ -45,6 +47,7 @@ class _Search:
         if problem.max_cards is not None:
             self.columns.milp.at_most(self.cards, problem.max_cards)
         self.left = _ATTEMPTS
+        self.failed: dict[tuple[int, ...], int] = {}
         self.complete = True
         self.refused: dict[Reason, None] = {}
 
@@ -59,8 +62,15 @@ class _Search:
         crowds = verdict.crowds(self.problem)
         for key, names in crowds:
             self.columns.forbid_crowd(key, names)
-        if not crowds:
+        if crowds:
+            return
+        slots = tuple(solution[variable] for variable in self.columns.use.values())
+        self.failed[slots] = self.failed.get(slots, 0) + 1
+        if self.failed[slots] < _ALIKE:
             self.columns.forbid(solution)
+        else:
+            self.columns.forbid_slots(solution)
+            self.complete = False
 
     def fewest_cards(self) -> tuple[Verdict | None, int | None]:
         """The proved design with the fewest cards that may be touched, and the bound."""

@@ -48,7 +48,7 @@ def _no_nodes(tried: Attempt) -> list[Reason]:
     return [
         Reason(
             "no-gpu",
-            f"{listed(names)}: the cluster has no GPU node ({plural(len(tried.situation.nodes), 'node')} without any GPU resource)",
+            f"{listed(names)}: the cluster has no GPU node: {len(tried.situation.nodes)} nodes, none with a GPU resource",
             "GPU nodes whose device plugin or DRA driver runs",
         )
     ]

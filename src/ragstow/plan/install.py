@@ -59,6 +59,14 @@ def plugin_install(snapshot: Snapshot, inventory: Inventory, facts: Facts) -> Pl
     )
 
 
+def plugin_environment(snapshot: Snapshot, install: PluginInstall, facts: Facts) -> dict[str, str]:
+    """The literal environment of the device plugin's container; empty where the plugin is not in the data."""
+    if not install.daemonset:
+        return {}
+    daemonset = snapshot.get("DaemonSet", install.daemonset, install.namespace or "", "apps")
+    return _environment(_container(daemonset, facts)) if daemonset is not None else {}
+
+
 def runtime_classes(snapshot: Snapshot) -> tuple[str, ...]:
     """The names of all RuntimeClasses."""
     return tuple(sorted(item.name for item in snapshot.of("RuntimeClass", "node.k8s.io")))

@@ -15,7 +15,7 @@ from ragstow.inventory.identity import Assumption
 from ragstow.plan import failure, reasons
 from ragstow.plan.after import After, after
 from ragstow.plan.arrivals import arrivals
-from ragstow.plan.assumptions import assumptions
+from ragstow.plan.assumptions import assumptions, of_simulation
 from ragstow.plan.attempt import Attempt, Solver, attempt
 from ragstow.plan.colocation import start_order
 from ragstow.plan.digest import digest
@@ -124,7 +124,7 @@ def _feasible(tried: Attempt, cluster: ClusterFacts, document: Mapping[str, Any]
     components = tuple(_component(tried, state, item) for item in tried.service.components)
     placed, coming = _simulate(tried, state, components, cluster.kubernetes)
     placements = tuple(
-        _placement(tried, state, components, name, replica, found.node or "", found.nodes)
+        _placement(state, components, name, replica, found.node or "", found.nodes)
         for (name, replica), found in sorted(
             zip(coming, placed.pods, strict=True), key=lambda pair: (_index(tried, pair[0][0]), pair[0][1])
         )
@@ -150,7 +150,7 @@ def _feasible(tried: Attempt, cluster: ClusterFacts, document: Mapping[str, Any]
         refused=reasons.why_not(state, verdict, tried.choices),
         reasons=tuple(Reason("scheduler", f"{found.pod}: {found.message}") for found in stuck),
         alternatives=(),
-        assumptions=(*assumptions(tried, placed), *placed.assumptions),
+        assumptions=(*assumptions(tried, placed), *of_simulation(placed)),
         spec=document,
         cluster=cluster,
         digest=cluster.digest,
@@ -240,7 +240,6 @@ def snapshot_after(snapshot: Snapshot, changed: Sequence[NodeLayout]) -> Snapsho
 
 
 def _placement(
-    tried: Attempt,
     state: After,
     components: tuple[ComponentPlan, ...],
     name: str,

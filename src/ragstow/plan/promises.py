@@ -227,18 +227,14 @@ def _namesakes(state: After, group: Group) -> set[str]:
 
 
 def _survive(state: After, steering: Steerings) -> list[Reason]:
+    _spread(state, steering)
     refused = []
     for group in state.groups:
         name = group.members[0].name
         if steering[name].beside:
             continue  # runs wherever its leader does, and the room there is proved
-        if not group.option.bundle and group.pods > 1:
-            if name in steering[name].not_beside:
-                continue
-            trial = {**steering, name: replace(steering[name], spread=True)}
-            if not blocked(state, trial):
-                steering[name] = trial[name]
-                continue
+        if steering[name].spread or (group.pods > 1 and name in steering[name].not_beside):
+            continue
         for node in state.reach[group.name]:
             if blocked(state, steering, without=node.name, lost=name):
                 refused.append(
@@ -251,3 +247,22 @@ def _survive(state: After, steering: Steerings) -> list[Reason]:
                 )
                 break
     return refused
+
+
+def _spread(state: After, steering: Steerings) -> None:
+    """Keep the replicas of a component from all being on one node, where that cannot leave a pod without a place.
+
+    First all of them at once: spread neighbours leave more room for each other.
+    """
+    able = [
+        group.members[0].name
+        for group in state.groups
+        if group.pods > 1
+        and not group.option.bundle
+        and not steering[group.members[0].name].beside
+        and group.members[0].name not in steering[group.members[0].name].not_beside
+    ]
+    for names in (able, *([name] for name in able)):
+        trial = {**steering, **{name: replace(steering[name], spread=True) for name in names}}
+        if not blocked(state, trial):
+            steering.update(trial)

@@ -7,7 +7,7 @@ is decided here is only what can be told apart: slots that steering cannot disti
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ragstow.cluster.objects import Node, Toleration
 from ragstow.errors import Reason
@@ -15,11 +15,13 @@ from ragstow.inventory.model import NodeGpus
 from ragstow.plan import taints
 from ragstow.plan.cardfacts import CardFacts, card_facts
 from ragstow.plan.change import Turns, holders, turns
+from ragstow.plan.hosts import host_of
 from ragstow.plan.kinds import Kind, Offer, offers
 from ragstow.plan.model import Mode
 from ragstow.plan.problem import Config, Cut, NodeSupply, Slot
 from ragstow.plan.situation import POOL_LABEL, Situation
 from ragstow.plan.steering import Labels, identity, product_labels, separator
+from ragstow.sharing.host import Host
 from ragstow.spec.model import Service
 
 
@@ -41,6 +43,7 @@ class Supply:
     unchangeable: Mapping[str, Mapping[Mode, Reason]]
     disturbs: Mapping[str, tuple[str, ...]]
     tolerations: Mapping[str, tuple[Toleration, ...]]
+    hosts: Mapping[str, Host]
 
 
 @dataclass(slots=True)
@@ -52,7 +55,7 @@ class _Site:
     card: CardFacts
     offers: list[Offer]
     turns: Turns
-    labels: dict[str, Labels] = field(default_factory=dict)
+    host: Host | None
 
 
 def supply(situation: Situation, service: Service, shares: Mapping[int, Sequence[int]]) -> Supply:
@@ -90,6 +93,7 @@ def supply(situation: Situation, service: Service, shares: Mapping[int, Sequence
         unchangeable={site.node.name: site.turns.refused for site in sites},
         disturbs={site.node.name: site.turns.disturbs for site in sites},
         tolerations=tolerations,
+        hosts={site.node.name: site.host for site in sites if site.host is not None},
     )
 
 
@@ -126,7 +130,8 @@ def _site(
     found = offers(gpus, card)
     if isinstance(found, Reason):
         return found
-    return _Site(node, gpus, card, found, turns(situation, node, gpus, card, shares.get(max(gpus.cards, 1), ())))
+    host = host_of(situation, node, gpus, card)
+    return _Site(node, gpus, card, found, turns(situation, gpus, card, host, shares.get(max(gpus.cards, 1), ())), host)
 
 
 class _Slots:

@@ -153,37 +153,24 @@ def _one_card_a_node(columns: Columns, choice: Choice, option: Option) -> None:
 
 def _survive(columns: Columns) -> None:
     followers = {name for group in columns.problem.together for name in group}
-    demand: dict[str, list[Term]] = {}
+    users: dict[str, list[Term]] = {}
     for choice, option in columns.choices():
-        if choice in columns.lead:
-            demand.setdefault(option.slot, []).append((columns.use[choice], columns.size(choice) * option.count))
-    for component in columns.gpu:
-        if component.name in followers:
+        if choice in columns.lead and not followers & set(option.bundle or (choice[0],)):
+            users.setdefault(option.slot, []).append((columns.use[choice], option.count))
+    for key, wanted in users.items():
+        _spare(columns, key, wanted)
+
+
+def _spare(columns: Columns, key: str, wanted: list[Term]) -> None:
+    """Whichever node is lost, the others have room for one replica of each component with this slot."""
+    offers = {node.name: columns.offer(node, key) for node in columns.problem.nodes}
+    for lost, (terms, free) in offers.items():
+        if not terms and not free:
             continue
-        spread: list[Term] = []
-        if component.replicas > 1:
-            variable = columns.milp.variable(1)
-            spread = [(variable, 1)]
-            for node in columns.problem.nodes:
-                columns.milp.at_most([*_on(columns, component.name, node.name), *spread], component.replicas)
-        for choice, option in _named(columns, component.name):
-            _spare(columns, choice, option, demand[option.slot] if choice in columns.lead else [], spread)
-
-
-def _spare(columns: Columns, choice: Choice, option: Option, demand: list[Term], spread: list[Term]) -> None:
-    big = sum(int(amount) for _, amount in demand)
-    offers = {
-        node.name: columns.offer(node, option.slot) for node in columns.problem.nodes if columns.possible(choice, option, node)
-    }
-    for lost in offers:
         left: list[Term] = []
         constant = 0
         for name, (offered, kept) in offers.items():
             if name != lost:
                 left += offered
                 constant += kept
-        relaxed: list[Term] = [(variable, big * weight) for variable, weight in spread]
-        columns.milp.at_least(
-            [*left, *((variable, -amount) for variable, amount in demand), (columns.use[choice], -big), *relaxed],
-            -constant - big,
-        )
+        columns.milp.at_least([*left, *((variable, -amount) for variable, amount in wanted)], -constant)

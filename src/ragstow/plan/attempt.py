@@ -78,7 +78,7 @@ def _attempt(situation: Situation, service: Service, solver: Solver, left_out: t
     made = choices(situation, asked, offered, Sizer(situation))
     shut = closed(situation, asked, offered)
     posed = pose(asked, offered, made, gpu_quota(situation), shut)
-    bound, why = simple_bound(posed.problem)
+    bound, why = simple_bound(posed.problem, list(made))
     blocked = exceeded(situation, asked)
     if blocked or any(not found.options for found in made.values()):
         answer = Answer(None, None, True)

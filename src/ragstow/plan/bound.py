@@ -6,15 +6,23 @@ slot is, and those shares add up to whole cards beside the former.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 from math import ceil
 
 from ragstow.plan.problem import Cut, Option, Problem
 
+_MOST_TO_A_CARD = 48
+"""Pods that may share one card at most, whatever the mode (MPS: 48 clients)."""
 
-def simple_bound(problem: Problem) -> tuple[int, str]:
-    """Cards that any plan needs, and what makes it."""
+
+def simple_bound(problem: Problem, needy: Collection[str] = ()) -> tuple[int, str]:
+    """Cards that any plan needs, and what makes it.
+
+    Args:
+        problem: the problem.
+        needy: components that must have a GPU, also those that no node has a slot for.
+    """
     most = _most_slots(problem)
     whole = 0
     shares = Fraction(0)
@@ -22,6 +30,9 @@ def simple_bound(problem: Problem) -> tuple[int, str]:
     shared: list[str] = []
     for component in problem.components:
         if not component.options:
+            if component.name in needy:
+                shares += Fraction(component.replicas, _MOST_TO_A_CARD)
+                shared.append(component.name)
             continue
         share = min(_share(problem, option, most) for option in component.options)
         only_alone = all(problem.slots[option.slot].alone for option in component.options)

@@ -66,16 +66,19 @@ def turns(situation: Situation, gpus: NodeGpus, card: CardFacts, host: Host | No
         shares: numbers of shares of one card that are worth a try.
     """
     modes: tuple[Mode, ...] = ("exclusive", "mig", "mps", "time-slicing")
+    refused: dict[Mode, Reason] = {}
+    if card.gpu is not None and card.geometry is None:
+        # Said first, since nothing on this node could change it.
+        refused["mig"] = Reason("mig-not-capable", f"{card.gpu.product} cannot be cut into MIG slices")
     reason = _unchangeable(situation, gpus, host)
     if reason is not None or host is None:
-        return Turns((), dict.fromkeys(modes, reason) if reason is not None else {})
+        return Turns((), {**({} if reason is None else dict.fromkeys(modes, reason)), **refused})
     possible: list[Turn] = []
-    refused: dict[Mode, Reason] = {}
     if gpus.sharing != "exclusive":
         possible.append(Turn("exclusive", "exclusive", (("whole", ((whole(card), 1),)),)))
     found = _mig(situation, gpus, card, host)
     if isinstance(found, Reason):
-        refused["mig"] = found
+        refused.setdefault("mig", found)
     else:
         possible += found
     uncut = replace(host, cuts=())  # the cards become whole again before they are shared

@@ -72,6 +72,15 @@ class _Search:
             self.columns.forbid_slots(solution)
             self.complete = False
 
+    def start(self) -> tuple[Verdict | None, int | None]:
+        """Fewest pods of others disturbed, then fewest cards."""
+        disturbed = self.columns.disturbed()
+        if disturbed:
+            least = self.columns.milp.minimise(disturbed)
+            if least is not None:
+                self.columns.milp.at_most(disturbed, least.objective)
+        return self.fewest_cards()
+
     def fewest_cards(self) -> tuple[Verdict | None, int | None]:
         """The proved design with the fewest cards that may be touched, and the bound."""
         objective: list[Term] = [(variable, weight * _CARD) for variable, weight in self.cards]
@@ -126,16 +135,18 @@ class _Search:
         return best
 
 
+def fewest(problem: Problem) -> Answer:
+    """A plan with the fewest cards, whatever else could be better about it; a question for comparisons."""
+    search = _Search(problem)
+    best, bound = search.start()
+    return Answer(best, bound, search.complete, () if best is not None else tuple(search.refused))
+
+
 def solve(problem: Problem) -> Answer:
     """The best plan of a problem, with the bound; every component with a GPU must have at least one option."""
     search = _Search(problem)
     columns = search.columns
-    disturbed = columns.disturbed()
-    if disturbed:
-        least = columns.milp.minimise(disturbed)
-        if least is not None:
-            columns.milp.at_most(disturbed, least.objective)
-    best, bound = search.fewest_cards()
+    best, bound = search.start()
     if best is None:
         return Answer(None, bound, search.complete, tuple(search.refused))
     complete = search.complete

@@ -80,11 +80,12 @@ def _fits_alone(tried: Attempt, name: str) -> bool:
 def _no_room(tried: Attempt, name: str) -> Reason:
     component = tried.posed.problem.component(name)
     places = [text for node in sorted(tried.offered.cards) if (text := _node(tried, node, component.options))]
-    smallest = min(component.options, key=lambda option: option.need_bytes)
+    made = tried.choices[name]
+    smallest = min(component.options, key=lambda option: made.sizing[option].minimum_bytes)
     return Reason(
         "no-room",
-        f"{name}: {plural(component.replicas, 'replica')} of {gib(smallest.need_bytes)} "
-        f"({plural(smallest.count, 'card')} each) find no place: {'; '.join(places) or 'no node offers its slots'}",
+        f"{name}: no room for {plural(component.replicas, 'replica')} of {gib(made.sizing[smallest].minimum_bytes)} on "
+        f"{plural(smallest.count, 'card')} each: {'; '.join(places) or 'no node offers its slots'}",
     )
 
 

@@ -26,11 +26,13 @@ from ragstow.plan.model import (
     ClaimKind,
     ClusterFacts,
     ComponentPlan,
+    Mode,
     NodeLayout,
     Placement,
     Plan,
     SlotKind,
 )
+from ragstow.plan.price import prices
 from ragstow.plan.problem import Option, Slot, Steering
 from ragstow.plan.selectors import claim_selectors
 from ragstow.plan.situation import Situation, situation
@@ -147,7 +149,7 @@ def _feasible(tried: Attempt, cluster: ClusterFacts, document: Mapping[str, Any]
         components=components,
         placements=placements,
         layouts=layouts(tried.situation, tried.offered, state, used),
-        refused=reasons.why_not(state, verdict, tried.choices),
+        refused=reasons.why_not(state, verdict, tried.choices, _prices(tried)),
         reasons=tuple(Reason("scheduler", f"{found.pod}: {found.message}") for found in stuck),
         alternatives=(),
         assumptions=(*assumptions(tried, placed), *of_simulation(placed)),
@@ -156,6 +158,11 @@ def _feasible(tried: Attempt, cluster: ClusterFacts, document: Mapping[str, Any]
         digest=cluster.digest,
         simulation=_simulation(placed),
     )
+
+
+def _prices(tried: Attempt) -> Mapping[tuple[str, Mode], int | None]:
+    verdict = tried.answer.verdict
+    return prices(tried.posed.problem, verdict) if verdict is not None and tried.solver == "exact" else {}
 
 
 def _index(tried: Attempt, name: str) -> int:

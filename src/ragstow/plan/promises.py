@@ -229,6 +229,11 @@ def _namesakes(state: After, group: Group) -> set[str]:
 def _survive(state: After, steering: Steerings) -> list[Reason]:
     _spread(state, steering)
     refused = []
+    for component in state.problem.components:
+        able = [node.name for node in state.nodes if fits(component, node.supply)]
+        if not component.options and len(able) < 2:
+            where = able[0] if able else "no node"
+            refused.append(Reason("node-lost", f"{component.name} fits on {where} only", "a second node with room for it"))
     for group in state.groups:
         name = group.members[0].name
         if steering[name].beside:

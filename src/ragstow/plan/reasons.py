@@ -34,6 +34,16 @@ def why(state: After, verdict: Verdict, name: str, choices: Choices) -> tuple[Re
         )
     if steering.spread:
         reasons.append(Reason("two-nodes", "never all replicas on one node, so one survives the loss of a node"))
+    if slot.sharers > 1 and not slot.alone:
+        others = sorted(
+            member.name
+            for group in state.groups
+            if group.slot.key == slot.key
+            for member in group.members
+            if member.name != name or member.replicas > 1
+        )
+        if others:
+            reasons.append(Reason("neighbours", f"may share its card with {listed(others, last='or')}: the kubelet chooses"))
     if steering.stage:
         reasons.append(Reason("starts-later", "starts after those that need more cards of one node, so it cannot block them"))
     return tuple(reasons)
@@ -77,23 +87,39 @@ def _why_whole(choices: Choices, summed: ComponentSizing) -> Reason:
     return Reason("simplest", f"a card of its own, the simplest mode; needs {gib(summed.minimum_bytes)}")
 
 
-def why_not(state: After, verdict: Verdict, choices: Mapping[str, Choices]) -> tuple[Refusal, ...]:
-    """A reason for every mode that a component did not get, in the order of components and modes."""
+def why_not(
+    state: After, verdict: Verdict, choices: Mapping[str, Choices], prices: Mapping[tuple[str, Mode], int | None]
+) -> tuple[Refusal, ...]:
+    """A reason for every mode that a component did not get, in the order of components and modes.
+
+    Args:
+        state: the cluster after the plan.
+        verdict: the plan.
+        choices: what each component could have had.
+        prices: cards of the best plan with a simpler mode, where that was asked.
+    """
     refusals: list[Refusal] = []
     for name, made in choices.items():
         chosen = state.problem.slots[verdict.design.options[name].slot].mode if name in verdict.design.options else "none"
         for mode in MODE_ORDER[:-1]:
             if mode == chosen:
                 continue
-            reason = made.refused.get(mode) or _dearer(state, made, chosen, mode)
+            reason = made.refused.get(mode) or _dearer(state, verdict, made, chosen, mode, prices.get((name, mode), -1))
             refusals.append(Refusal(name, mode, reason))
     return tuple(refusals)
 
 
-def _dearer(state: After, made: Choices, chosen: Mode, mode: Mode) -> Reason:
+def _dearer(state: After, verdict: Verdict, made: Choices, chosen: Mode, mode: Mode, price: int | None) -> Reason:
+    """Why a possible mode was not taken; `price` is -1 where it was not asked."""
     option = next(option for option in made.options if state.problem.slots[option.slot].mode == mode)
-    if MODE_ORDER.index(mode) < MODE_ORDER.index(chosen):
-        need = gib(made.sizing[option].minimum_bytes)
-        what = f"{plural(option.count, 'whole card')} for {need}" if mode == "exclusive" else "possible"
-        return Reason("more-cards", f"{what}: more cards, or more nodes changed, than with {chosen}")
-    return Reason("not-simpler", f"possible, but {chosen} is simpler and takes no more cards")
+    if MODE_ORDER.index(mode) > MODE_ORDER.index(chosen):
+        return Reason("not-simpler", f"possible, but {chosen} is simpler and takes no more cards")
+    need = gib(made.sizing[option].minimum_bytes)
+    what = f"{plural(option.count, 'whole card')} for {need}" if mode == "exclusive" else "possible"
+    if price is None:
+        return Reason("no-room-beside", f"{what}: then not all of the service finds room here")
+    if price > verdict.cards:
+        return Reason("more-cards", f"{what}: {plural(price, 'card')} in all instead of {verdict.cards}")
+    if price == verdict.cards:
+        return Reason("more-changes", f"{what}: no fewer cards, but more nodes to change")
+    return Reason("more-cards", f"{what}: more cards, or more nodes to change, than with {chosen}")

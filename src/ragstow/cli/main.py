@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect", "which GPUs there are, how they are shared, who holds them, what is free"),
     "diagnose": ("diagnose", "what is wrong in a cluster or with a pod, and what to do"),
     "size": ("size", "GPU memory of each component, term by term"),
+    "plan": ("plan", "sharing mode, card layout and placement of a service, with reasons"),
     "render": ("render", "Kubernetes manifests, node configuration and steps"),
     "simulate": ("simulate", "where every pod will land, on which card, and why not elsewhere"),
     "explain": ("explain", "what a field of the spec or a term of a sum means"),

@@ -78,7 +78,7 @@ def choices(situation: Situation, service: Service, offered: Supply, sizer: Size
 def _of_component(situation: Situation, service: Service, component: Component, offered: Supply, sizer: Sizer) -> Choices:
     options: list[Option] = []
     sizing: dict[Option, ComponentSizing] = {}
-    refused: dict[Mode, list[tuple[int, Reason]]] = {}
+    refused: dict[Mode, list[tuple[int, int, Reason]]] = {}
     current = _current(situation, component.name)
     reachable = _pools(offered)
     for key, slot in offered.slots.items():
@@ -88,7 +88,7 @@ def _of_component(situation: Situation, service: Service, component: Component, 
             return Choices((), {}, {})
         why = _why_not(service, component, slot, summed)
         if why is not None:
-            refused.setdefault(slot.mode, []).append(why)
+            refused.setdefault(slot.mode, []).append((why[0], slot.memory_bytes, why[1]))
             continue
         for pooled in reachable[key]:
             option = Option(
@@ -133,7 +133,7 @@ def _why_not(service: Service, component: Component, slot: Slot, summed: Compone
     if summed.cards > 1 and not slot.alone:
         return 2, Reason("needs-whole-cards", f"{summed.cards} cards a replica work only with whole cards, not with {mode}")
     if ISOLATION.index(slot.isolation) < ISOLATION.index(component.isolation):
-        what = "it caps nothing" if slot.isolation == "none" else "a neighbour's crash reaches all clients of the card"
+        what = "it caps nothing and isolates nothing" if slot.isolation == "none" else "a crash reaches all clients of the card"
         return 4, Reason(f"isolation-{mode}", f"isolation={component.isolation}: {what}", "isolation: " + slot.isolation)
     need = summed.minimum_bytes
     if need > slot.memory_bytes:
@@ -143,11 +143,10 @@ def _why_not(service: Service, component: Component, slot: Slot, summed: Compone
     return None
 
 
-def _best(found: list[tuple[int, Reason]]) -> Reason:
-    """The reason that tells most: of sizes that are too small the largest slot's."""
-    rank = max(number for number, _ in found)
-    same = [reason for number, reason in found if number == rank]
-    return same[-1] if rank == 3 else same[0]
+def _best(found: list[tuple[int, int, Reason]]) -> Reason:
+    """The reason that tells most: the highest rank, and of slots the one with the most memory."""
+    rank = max(number for number, _, _ in found)
+    return max(((memory, reason) for number, memory, reason in found if number == rank), key=lambda item: item[0])[1]
 
 
 def _absent(situation: Situation, service: Service, offered: Supply, mode: Mode) -> Reason:

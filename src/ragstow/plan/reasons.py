@@ -57,7 +57,7 @@ def _why_slot(state: After, verdict: Verdict, name: str, option: Option, slot: S
         return Reason("claim-shared", f"one claim with {listed(others)}: the same card, which nobody else gets")
     match slot.mode:
         case "exclusive":
-            return _why_whole(choices, summed)
+            return _why_whole(state, choices, summed)
         case "mig":
             return Reason("smallest-slice", f"a slice that holds it: {need} of {gib(slot.memory_bytes)}")
         case "mps":
@@ -77,8 +77,10 @@ def _why_slot(state: After, verdict: Verdict, name: str, option: Option, slot: S
             return Reason("claim", f"a claim for {what} of its own; needs {need}")
 
 
-def _why_whole(choices: Choices, summed: ComponentSizing) -> Reason:
-    cut = [choices.refused[mode] for mode in ("mig", "mps", "time-slicing") if mode in choices.refused]
+def _why_whole(state: After, choices: Choices, summed: ComponentSizing) -> Reason:
+    parts = [option for option in choices.options if not state.problem.slots[option.slot].alone]
+    ways: tuple[Mode, ...] = () if parts else ("mig", "mps", "time-slicing")
+    cut = [choices.refused[mode] for mode in ways if mode in choices.refused]
     small = next((reason for reason in cut if reason.code == "too-small"), None)
     if summed.cards > 1:
         return Reason("cards-together", f"{summed.cards} cards of one node a replica (tensor parallel)")

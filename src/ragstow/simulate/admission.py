@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragstow.cluster.build import RawObject, make
 from ragstow.cluster.objects import KubeObject, Pod
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import Reason
@@ -19,6 +18,7 @@ from ragstow.scheduling.requests import is_extended
 from ragstow.simulate import limits, validation
 from ragstow.simulate.defaulting import with_defaults
 from ragstow.simulate.quota import Quotas
+from ragstow.simulate.workload import made
 
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
@@ -63,18 +63,18 @@ class Admission:
         texts = [text for text in (self._priority(pod["spec"]), self._runtime_class(pod["spec"])) if text]
         if self._extended_toleration:
             _tolerate_extended(pod["spec"])
-        made = make(RawObject(pod))
-        assert isinstance(made, Pod)
-        texts += validation.refusals(made)
+        stored = made(pod)
+        assert isinstance(stored, Pod)
+        texts += validation.refusals(stored)
         if not texts and (bounds := limits.refusals(pod, ranges)):
             texts = [f"[{', '.join(bounds)}]" if len(bounds) > 1 else bounds[0]]
-        if not texts and (over := self.quotas.refusal(made)):
+        if not texts and (over := self.quotas.refusal(stored)):
             texts = [over]
         if texts:
-            text = f'pods "{made.name}" is forbidden: {", ".join(texts)}'
-            return Admitted(made, Reason("admission", text, _hint(texts[0])))
-        self.quotas.created(made)
-        return Admitted(made)
+            text = f'pods "{stored.name}" is forbidden: {", ".join(texts)}'
+            return Admitted(stored, Reason("admission", text, _hint(texts[0])))
+        self.quotas.created(stored)
+        return Admitted(stored)
 
     def _priority(self, spec: dict[str, Any]) -> str | None:
         name = spec.get("priorityClassName")

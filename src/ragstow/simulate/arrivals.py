@@ -14,11 +14,12 @@ from typing import Any
 from ragstow.cluster.objects import KubeObject, Pod
 from ragstow.cluster.owners import Owners
 from ragstow.cluster.snapshot import Snapshot
-from ragstow.errors import Reason
+from ragstow.errors import InputError, Reason
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.plugins.node_affinity import required_matches
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.release import Release
+from ragstow.scheduling.selectors import label_selector
 from ragstow.scheduling.taints import first_untolerated
 from ragstow.simulate.admission import Admission
 from ragstow.simulate.claims import ClaimMaker
@@ -38,6 +39,9 @@ Json = dict[str, Any]
 
 _NOW = "9999-12-31T23:59:59Z"
 """Sorts after every timestamp of a cluster."""
+
+_MISSHAPEN = (InputError, AttributeError, TypeError, KeyError, ValueError)
+"""What reading a manifest of a wrong shape may raise."""
 
 _MAKES_PODS = frozenset(
     {
@@ -124,13 +128,10 @@ class _Gatherer:
         self.given = given
         self.release = release
         self.claims = ClaimMaker(snapshot)
-        self.claims.put_all(item for item in given if not (isinstance(item, Pod) and item.node is None))
-        for item in given:
-            if is_workload(item) and is_new(item.raw) and (owned := controlling_set(Workload(item))) is not None:
-                self.claims.put(owned)
+        self.arrivals: list[Arrival] = []
+        self._put([item for item in given if not (isinstance(item, Pod) and item.node is None)])
         numbers = tuple(number for number in (release.major, release.minor, release.patch) if number is not None)
         self.admission = Admission(self.claims.snapshot, numbers, extended_toleration=extended_toleration)
-        self.arrivals: list[Arrival] = []
         self.workloads: list[Workload] = []
         self.updates: list[Update] = []
         self.superfluous: list[Pod] = []
@@ -142,12 +143,12 @@ class _Gatherer:
         arriving = {(item.namespace, item.name) for item in self.given if isinstance(item, Pod)}
         waits = [pod for pod in waiting if (pod.namespace, pod.name) not in arriving]
         for item in self.given:
-            if isinstance(item, Pod):
-                self._pod(item)
-            elif is_workload(item) and is_new(item.raw):
-                self._workload(Workload(item))
-            elif item.kind in _MAKES_PODS and is_new(item.raw):
-                self.assumptions[f"{item.ref}: what pods its controller makes is not known here; none is simulated"] = None
+            so_far = len(self.arrivals)
+            try:
+                self._arriving(item)
+            except _MISSHAPEN as error:
+                del self.arrivals[so_far:]
+                self._broken(item, error)
         leaving = [*self.superfluous]
         if not self.rolling:
             leaving += [pod for update in self.updates for pod in update.old]
@@ -163,6 +164,41 @@ class _Gatherer:
             tuple(notes),
             self.admission,
         )
+
+    def _arriving(self, item: KubeObject) -> None:
+        if isinstance(item, Pod):
+            self._pod(item)
+        elif is_workload(item) and is_new(item.raw):
+            workload = Workload(item)
+            owned = controlling_set(workload)
+            if owned is not None:
+                self.claims.put(owned)
+            self._workload(workload)
+        elif item.kind in _MAKES_PODS and is_new(item.raw):
+            self.assumptions[f"{item.ref}: what pods its controller makes is not known here; none is simulated"] = None
+
+    def _put(self, items: Sequence[KubeObject]) -> None:
+        """Add what is not a pod without a node; a claim of a wrong shape is told like a pod that cannot be created."""
+        claims = [item for item in items if item.kind == "PersistentVolumeClaim" and item.group == ""]
+        self.claims.put_all(item for item in items if item not in claims)
+        for claim in claims:
+            try:
+                self.claims.put(claim)
+            except _MISSHAPEN as error:
+                self._broken(claim, error)
+
+    def _broken(self, item: KubeObject, error: Exception) -> None:
+        why = error.message if isinstance(error, InputError) else f"a field has a wrong type ({error})"
+        where = f" ({error.place.field})" if isinstance(error, InputError) and error.place.field else ""
+        pod = made(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": item.name, "namespace": item.namespace or "default"}}
+        )
+        assert isinstance(pod, Pod)
+        workload = Workload(item) if is_workload(item) else None
+        reason = Reason(
+            "manifest-broken", f"{item.ref}: {why}{where}", "kubectl apply --dry-run=server -f FILE shows all of it"
+        )
+        self.arrivals.append(Arrival(pod, workload, reason))
 
     def _pod(self, pod: Pod) -> None:
         if pod.node is not None:
@@ -185,6 +221,7 @@ class _Gatherer:
             return admitted.pod.key
         pod = made(self.claims.for_pod(dict(admitted.pod.raw)))
         assert isinstance(pod, Pod)
+        _check(PodInfo(pod, self.release))
         self.arrivals.append(Arrival(_last(pod), workload, None, after))
         return pod.key
 
@@ -252,6 +289,27 @@ class _Gatherer:
         if self._owned is None:
             self._owned = owned_pods(self.before)
         return self._owned.get(workload.key, [])
+
+
+def _check(pod: PodInfo) -> None:
+    """Read everything that the scheduler reads, so that a wrong type shows here and not in the middle of a cycle."""
+    _ = (
+        pod.host_ports,
+        pod.gates,
+        pod.node_selector,
+        pod.required_nodes,
+        pod.preferred_nodes,
+        pod.required_affinity,
+        pod.required_anti_affinity,
+        pod.preferred_affinity,
+        pod.preferred_anti_affinity,
+    )
+    for constraint in pod.pod.spec.get("topologySpreadConstraints") or ():
+        label_selector(constraint.get("labelSelector"))
+        _ = int(constraint.get("maxSkew") or 1)
+    for listed in ("volumes", "resourceClaims"):
+        for item in pod.pod.spec.get(listed) or ():
+            _ = item.get("name")
 
 
 def _last(pod: Pod) -> Pod:

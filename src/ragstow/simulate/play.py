@@ -56,8 +56,9 @@ class Play:
         self._infos: dict[str, PodInfo] = {info.key: info for info in self.engine.arrivals}
         self._owners: Owners | None = None
         self._explained: set[tuple[str, str]] = set()
-        self.changed = 0
-        """Counts placements and removals: a pod that failed is only tried again when this has moved on."""
+        self.placed = 0
+        self.freed = 0
+        """Counts of placements and removals: a pod that failed is only tried again when one that may help it has moved on."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -78,9 +79,9 @@ class Play:
             if self._must_wait(by_key[key]):
                 failed[key] = -1
             elif self.arrive(by_key[key].pod, by_key[key]) is None:
-                failed[key] = self.changed
+                failed[key] = self._hope(key)
         while self.options.order == "queue":
-            again = [key for key, seen in failed.items() if seen != self.changed and not self._must_wait(by_key[key])]
+            again = [key for key, seen in failed.items() if seen != self._hope(key) and not self._must_wait(by_key[key])]
             placed = [key for key in again if self._retry(by_key[key], failed)]
             for key in placed:
                 failed.pop(key, None)
@@ -90,6 +91,14 @@ class Play:
             if self._attempts[key] == 0:
                 self._note_waiting(by_key[key])
 
+    def _hope(self, key: str) -> int:
+        """What has happened so far that may help a pod that failed: pods that went, and for pods that want others near, or
+        share a claim with them, pods that came (what upstream's queueing hints ask of events)."""
+        info = self._infos[key]
+        spec = info.pod.spec
+        social = bool(info.required_affinity or spec.get("topologySpreadConstraints") or spec.get("resourceClaims"))
+        return self.freed + self.placed if social else self.freed
+
     def _must_wait(self, arrival: Arrival) -> bool:
         return arrival.after is not None and self.node_of(arrival.after) is None
 
@@ -97,7 +106,7 @@ class Play:
         key = arrival.pod.key
         shown = len(self.entries)
         placed = self.arrive(arrival.pod, arrival) is not None
-        failed[key] = self.changed
+        failed[key] = self._hope(key)
         if not placed and self._attempts[key] > 1:
             # The same answer as before is no news.
             del self.entries[shown:]
@@ -135,10 +144,10 @@ class Play:
             for victim in attempt.victims:
                 self.victims.append((victim, info.key))
                 self.kubelets.remove(victim.key, attempt.nominated_node)
-                self.changed += 1
+                self.freed += 1
             answer: KubeletAnswer | None = None
             if attempt.node is not None:
-                self.changed += 1
+                self.placed += 1
                 node = self.engine.world.node(attempt.node)
                 assert node is not None
                 answer = self.kubelets.admit(info, node)
@@ -154,7 +163,7 @@ class Play:
         node = located[1].name
         self.engine.remove(key)
         self.kubelets.remove(key, node)
-        self.changed += 1
+        self.freed += 1
         return node
 
     def node_of(self, key: str) -> str | None:

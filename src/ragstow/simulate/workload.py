@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragstow.cluster.build import RawObject, make
+from ragstow.cluster.build import build
 from ragstow.cluster.objects import KubeObject
+from ragstow.errors import InputError
 from ragstow.scheduling.requests import is_extended
 
 Json = dict[str, Any]
@@ -247,8 +248,15 @@ def owner(item: KubeObject) -> Json:
 
 
 def made(raw: Mapping[str, Any]) -> KubeObject:
-    """The typed view of an object that we made ourselves."""
-    return make(RawObject(dict(raw)))
+    """The typed view of an object that we made ourselves, or out of a manifest.
+
+    Raises:
+        InputError: a field has a type that the API does not know.
+    """
+    snapshot = build([dict(raw)])
+    for problem in snapshot.problems:
+        raise InputError(problem.code, problem.message.removesuffix("; the object is left out"), place=problem.place)
+    return next(item for table in snapshot.objects.values() for item in table.values())
 
 
 def _bind_to_node(spec: Json, node: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ragstow.scheduling.release import Release
 from ragstow.simulate.arrivals import Gathered, gather
 from simulations import Json, cluster, deployed, node, objects, play, running, workload
@@ -180,3 +182,37 @@ def test_volumes_that_were_not_saved_do_not_stand_in_the_way() -> None:
     answer = play(cluster(node("n1")), pod)
     assert answer.final == {"rag/llm-0": "n1"}
     assert any("volumes are not in the data" in text for text in answer.assumptions)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"containers": "none"},
+        {"containers": [{"name": "c", "resources": {"requests": {"cpu": "much"}}}]},
+        {"containers": ["c"]},
+        {"affinity": {"nodeAffinity": ["x"]}},
+        {"tolerations": "all"},
+        {"topologySpreadConstraints": [{"maxSkew": "few"}]},
+        {"volumes": ["v"]},
+        {"nodeSelector": ["a"]},
+        {"initContainers": 3},
+        {"resourceClaims": "gpu"},
+    ],
+)
+def test_a_manifest_of_a_wrong_shape_is_told_and_the_others_go_on(change: Json) -> None:
+    broken = workload("Deployment", "bad", 2)
+    broken["spec"]["template"]["spec"] |= change
+    answer = play(cluster(node("n1", 4)), broken, workload("Deployment", "llm", 1, 1))
+    assert answer.final == {"rag/llm-0": "n1"}
+    assert not answer.ok
+    told = [entry for entry in answer.pods if entry.number == 0]
+    assert told
+    assert told[0].refusal is not None
+
+
+@pytest.mark.parametrize("spec", [None, [], "x", {"template": None}, {"template": {"spec": []}}, {"replicas": "two"}])
+def test_a_workload_of_a_wrong_shape_does_no_harm(spec: Any) -> None:
+    broken = workload("Deployment", "bad", 1)
+    broken["spec"] = spec
+    answer = play(cluster(node("n1", 4)), broken, workload("StatefulSet", "llm", 1, 1), rollout=True)
+    assert answer.final["rag/llm-0"] == "n1"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from simulations import GPU, Json, cluster, node, play, running, workload
 
 WRITTEN = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
@@ -62,3 +64,23 @@ def test_victims_are_named_with_where_they_go() -> None:
     assert (displaced.pod, displaced.by, displaced.recreated, displaced.node) == ("rag/batch-0", "rag/llm-0", True, None)
     assert f"Insufficient {GPU}" in displaced.message
     assert play(live, workload("Deployment", "llm", 1, 2, priorityClassName="high"), preemption=False).final == {}
+
+
+def pod(name: str, gpus: int, value: int, **spec: Any) -> Json:
+    made = running(name, "n1", gpus, app=name, priority=value, **spec)
+    del made["spec"]["nodeName"]
+    made["status"] = {"phase": "Pending"}
+    return made
+
+
+def test_a_pod_that_failed_is_tried_again_when_somebody_comes_that_it_wants_near() -> None:
+    near = {"labelSelector": {"matchLabels": {"app": "llm"}}, "topologyKey": "kubernetes.io/hostname"}
+    wants = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    live = cluster(node("n1", 2), pod("embed", 1, 10, affinity=wants), pod("llm", 1, 0))
+    answer = play(live)
+    assert [(entry.name, entry.number, entry.node) for entry in answer.pods] == [
+        ("embed", 1, None),
+        ("llm", 1, "n1"),
+        ("embed", 2, "n1"),
+    ]
+    assert play(live, order="list").unplaced == ("rag/embed",)

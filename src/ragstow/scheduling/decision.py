@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from ragstow.errors import Reason
 from ragstow.scheduling.framework import CycleState, Status
@@ -13,21 +14,41 @@ OUTSIDE = "PreFilterResult"
 """The plugin name under which nodes are listed that a pre-filter's node names left out."""
 
 
+T = TypeVar("T")
+
+
+class Later(Generic[T]):
+    """A value that is made when first read; for parts of a decision that few readers want. Read it before the world changes."""
+
+    __slots__ = ("_made", "_maker")
+
+    def __init__(self, maker: Callable[[], T]) -> None:
+        self._maker = maker
+        self._made: T | None = None
+
+    def get(self) -> T:
+        """The value."""
+        if self._made is None:
+            self._made = self._maker()
+        return self._made
+
+
 @dataclass(slots=True)
 class Decision:
     """See the module.
 
     `node` is None where the pod fits nowhere; then `message` is the event's text without what the post-filters add, and
-    `feasible` and `evaluated` are 0. `reasons` counts refusal texts over the nodes looked at. `ties` are the names that share
-    the top total, sorted. The rest is filled in on demand: `rejected` (node -> status), `sample` (feasible nodes in the order
-    found), `scores` (plugin -> weighted scores in the order of `sample`), `explained` (node -> reasons in words).
+    `feasible` and `evaluated` are 0. `reasons` counts refusal texts over the nodes looked at; `tie_count` nodes share the top
+    total. The rest is filled in on demand: `rejected` (node -> status), `sample` (feasible nodes in the order found), `scores`
+    (plugin -> weighted scores in the order of `sample`), `explained` (node -> reasons in words).
     """
 
     pod: PodInfo
     node: str | None = None
     feasible: int = 0
     evaluated: int = 0
-    ties: tuple[str, ...] = ()
+    tied: tuple[str, ...] | Later[tuple[str, ...]] = ()
+    tie_count: int = 0
     total: int | None = None
     reasons: Mapping[str, int] = field(default_factory=dict)
     message: str = ""
@@ -41,8 +62,18 @@ class Decision:
     scores: Mapping[str, Sequence[int]] = field(default_factory=dict)
     explained: Mapping[str, tuple[Reason, ...]] = field(default_factory=dict)
     state: CycleState = field(default_factory=CycleState, repr=False)
-    statuses: Mapping[str, Status] = field(default_factory=dict, repr=False)
+    refused: Mapping[str, Status] | Later[Mapping[str, Status]] = field(default_factory=dict, repr=False)
     absent: Status | None = field(default=None, repr=False)
+
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """The names that share the top total, sorted."""
+        return self.tied.get() if isinstance(self.tied, Later) else self.tied
+
+    @property
+    def statuses(self) -> Mapping[str, Status]:
+        """Node -> status, of the nodes that were looked at and refused; for the post-filters."""
+        return self.refused.get() if isinstance(self.refused, Later) else self.refused
 
     def scores_of(self, node: str) -> dict[str, int]:
         """Weighted scores of a feasible node by plugin; empty where none were asked for."""

@@ -251,7 +251,12 @@ class PreScorePlugin(Plugin):
 
 
 class ScorePlugin(Plugin):
-    """Gives each node that passed a number."""
+    """Gives each node that passed a number.
+
+    `zero_without_filter` says that every node gets 0 for a pod that made the plugin's pre-filter skip: then nobody asks.
+    """
+
+    zero_without_filter: ClassVar[bool] = False
 
     @abstractmethod
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int | Status:

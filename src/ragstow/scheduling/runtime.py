@@ -63,6 +63,7 @@ class Framework:
         self.release = release
         self.handle = Handle(world, release, self)
         self.nominated: Callable[[str], Sequence[PodInfo]] = lambda _node: ()
+        self.nominated_nodes: Callable[[], Sequence[str]] = tuple
         self._made: dict[str, Plugin] = {}
         at = self._plugins_at
         self.pre_enqueue_plugins = [plugin for plugin in at("preEnqueue") if isinstance(plugin, PreEnqueuePlugin)]
@@ -105,13 +106,15 @@ class Framework:
                 return status.by(plugin.name)
         return None
 
-    def pre_filter(self, state: CycleState, pod: PodInfo) -> PreFiltered:
-        """Run all pre-filters; an Unschedulable one lets the rest run, any other refusal ends them."""
+    def pre_filter(self, state: CycleState, pod: PodInfo, without: frozenset[str] = frozenset()) -> PreFiltered:
+        """Run all pre-filters (but `without`); an Unschedulable one lets the rest run, any other refusal ends them."""
         names: frozenset[str] | None = None
         limiting: list[str] = []
         skipped: list[str] = []
         refused: Status | None = None
         for plugin in self.pre_filter_plugins:
+            if plugin.name in without:
+                continue
             said = plugin.pre_filter(state, pod, self.world.nodes)
             if said is None:
                 continue
@@ -198,10 +201,12 @@ class Framework:
             rejector = rejector or plugin.name
         return result, Status(Code.UNSCHEDULABLE, tuple(texts), rejector)
 
-    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Scored:
-        """PreScore, Score and NormalizeScore of all scorers, weighted."""
+    def score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], only: frozenset[str] | None = None) -> Scored:
+        """PreScore, Score and NormalizeScore of all scorers (or `only` these), weighted."""
         skipped: list[str] = []
         for plugin in self.pre_score_plugins:
+            if only is not None and plugin.name not in only:
+                continue
             status = plugin.pre_score(state, pod, nodes)
             if status is None:
                 continue
@@ -211,7 +216,7 @@ class Framework:
         state.skip_score = frozenset(skipped)
         by_plugin: dict[str, Sequence[int]] = {}
         for scorer in self.score_plugins:
-            if scorer.name in state.skip_score:
+            if scorer.name in state.skip_score or (only is not None and scorer.name not in only):
                 continue
             raw: list[int] = []
             for node in nodes:

@@ -124,4 +124,7 @@ def truncated(dividend: int, divisor: int) -> int:
 
 def rounded(number: float) -> int:
     """math.Round: halves away from zero."""
-    return math.floor(number + 0.5) if number >= 0 else -math.floor(-number + 0.5)
+    size = abs(number)
+    whole = math.floor(size)
+    whole += size - whole >= 0.5
+    return whole if number >= 0 else -whole

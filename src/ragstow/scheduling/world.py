@@ -7,6 +7,7 @@ It decides nothing. Source of the node order: pkg/scheduler/backend/cache/node_t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -23,8 +24,17 @@ _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernet
 V = TypeVar("V")
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A pod came to (+1) or left (-1) a node, by the node's number."""
+
+    pod: PodInfo
+    node: int
+    delta: int
+
+
 class World:
-    """See the module.
+    """See the module. `events` lists every change since it was made, for views that follow it.
 
     Args:
         snapshot: the cluster; its pods with a node (and not finished) run there, others are not part of the world.
@@ -36,11 +46,12 @@ class World:
         self.release = release
         self.nodes: list[NodeInfo] = [NodeInfo(node, index) for index, node in enumerate(tree_order(snapshot.nodes))]
         self._by_name = {info.name: info for info in self.nodes}
+        self.events: list[Event] = []
         self._where: dict[str, tuple[PodInfo, NodeInfo]] = {}
         self._views: dict[Callable[[World], Any], Any] = {}
         for pod in snapshot.pods:
             if pod.node is not None and not pod.finished and pod.node in self._by_name:
-                self.add(PodInfo(pod, release), pod.node)
+                self._put(PodInfo(pod, release), self._by_name[pod.node])
 
     def node(self, name: str) -> NodeInfo | None:
         """A node by name."""
@@ -48,9 +59,13 @@ class World:
 
     def add(self, pod: PodInfo, node: str) -> None:
         """Put a pod on a node; a pod of the same key must not be anywhere."""
+        info = self._by_name[node]
+        self._put(pod, info)
+        self.events.append(Event(pod, info.index, 1))
+
+    def _put(self, pod: PodInfo, info: NodeInfo) -> None:
         if pod.key in self._where:
             raise ValueError(f"{pod.key} is on a node already")
-        info = self._by_name[node]
         info.add(pod)
         self._where[pod.key] = (pod, info)
 
@@ -58,6 +73,7 @@ class World:
         """Take a pod off its node; KeyError if it is on none."""
         pod, info = self._where.pop(key)
         info.remove(pod)
+        self.events.append(Event(pod, info.index, -1))
         return pod, info
 
     def located(self, key: str) -> tuple[PodInfo, NodeInfo] | None:

@@ -24,6 +24,7 @@ from ragstow.scheduling.runtime import Framework
 from ragstow.scheduling.ties import ByName, Seeded, TieBreaker
 from ragstow.scheduling.world import World
 from ragstow.simulate.nominations import Nominations
+from ragstow.simulate.vector.cycle import VectorCycle
 
 Order = Literal["queue", "list"]
 
@@ -43,6 +44,7 @@ class Options:
         policy: a KubeSchedulerConfiguration document, or None for the default profile.
         detail: keep refusals by node, and scores, of every attempt.
         explain: put refusals into words for pods that fit nowhere.
+        one_by_one: ask every plugin about every node, without columns; the same answers, slowly.
     """
 
     release: Release
@@ -53,6 +55,7 @@ class Options:
     policy: Mapping[str, Any] | None = None
     detail: bool = False
     explain: bool = False
+    one_by_one: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class Engine:
         for name, profile in self.configuration.profiles.items():
             framework = Framework(profile, self.world, options.release)
             framework.nominated = self.nominations.on
+            framework.nominated_nodes = self.nominations.nodes
             self.frameworks[name] = framework
             self.cycles[name] = self.make_cycle(framework, ties)
         self.arrivals = [self.world.pod_info(pod) for pod in pods]
@@ -115,7 +119,8 @@ class Engine:
 
     def make_cycle(self, framework: Framework, ties: TieBreaker) -> Cycle:
         """The cycle to decide with."""
-        return Cycle(framework, self.options.sampling, ties)
+        kind = Cycle if self.options.one_by_one else VectorCycle
+        return kind(framework, self.options.sampling, ties)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -152,7 +157,7 @@ class Engine:
             return Attempt(pod, number, decision, held, booked=self.place(pod, decision, framework))
         if not self.options.preemption or decision.error is not None or decision.absent is None or held is not None:
             return Attempt(pod, number, decision, held)
-        result, status = framework.post_filter(decision.state, pod, decision.statuses, decision.absent)
+        result, status = framework.post_filter(cycle.state_of(decision), pod, decision.statuses, decision.absent)
         if result is None:
             return Attempt(pod, number, decision, held, status)
         if not result.node or status.code is not Code.SUCCESS:

@@ -31,5 +31,9 @@ class Nominations:
         found = self._by_node.get(node)
         return tuple(found.values()) if found else ()
 
+    def nodes(self) -> Sequence[str]:
+        """Nodes that pods are nominated to."""
+        return [node for node, pods in self._by_node.items() if pods]
+
     def __len__(self) -> int:
         return len(self._where)

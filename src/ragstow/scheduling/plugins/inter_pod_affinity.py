@@ -30,9 +30,9 @@ from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import AffinityTerm, PodInfo
 from ragstow.scheduling.selectors import NOTHING
 
-_AFFINITY = unresolvable("node(s) didn't match pod affinity rules")
-_ANTI_AFFINITY = unschedulable("node(s) didn't match pod anti-affinity rules")
-_EXISTING = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+AFFINITY = unresolvable("node(s) didn't match pod affinity rules")
+ANTI_AFFINITY = unschedulable("node(s) didn't match pod anti-affinity rules")
+EXISTING = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
 Pair = tuple[str, str]
 """(topology key, value)."""
@@ -151,11 +151,11 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         """Own affinity, own anti-affinity, then that of the pods that run already."""
         made = state.read(FILTER_STATE)
         if not self._near(made, pod, node):
-            return _AFFINITY
+            return AFFINITY
         if made.avoided and any(_at(made.avoided, term, node) > 0 for term in made.anti_affinity):
-            return _ANTI_AFFINITY
+            return ANTI_AFFINITY
         if made.existing and any(made.existing.get(pair, 0) > 0 for pair in node.labels.items()):
-            return _EXISTING
+            return EXISTING
         return None
 
     @staticmethod
@@ -171,7 +171,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def explain(self, state: CycleState, pod: PodInfo, node: NodeInfo, status: Status) -> tuple[Reason, ...]:
         """The term and the domain, and for anti-affinity a pod that it is about."""
         made = state.read(FILTER_STATE)
-        if status.texts == _AFFINITY.texts:
+        if status.texts == AFFINITY.texts:
             for term in made.affinity:
                 value = node.labels.get(term.topology_key)
                 if value is None:
@@ -183,7 +183,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                             f"{node.name}: no pod that {pod.key} wants near runs in {term.topology_key}={value}",
                         ),
                     )
-        if status.texts == _ANTI_AFFINITY.texts:
+        if status.texts == ANTI_AFFINITY.texts:
             for term in made.anti_affinity:
                 if _at(made.avoided, term, node) > 0:
                     domain = f"{term.topology_key}={node.labels[term.topology_key]}"

@@ -43,8 +43,8 @@ from ragstow.scheduling.spread import (
 )
 from ragstow.scheduling.strategies import rounded
 
-_MISSING_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
-_SKEW = unschedulable("node(s) didn't match pod topology spread constraints")
+MISSING_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+SKEW = unschedulable("node(s) didn't match pod topology spread constraints")
 
 
 @dataclass(slots=True)
@@ -153,9 +153,9 @@ class PodTopologySpread(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlug
         for i, constraint in enumerate(hard.constraints):
             value = node.labels.get(constraint.topology_key)
             if value is None:
-                return _MISSING_LABEL
+                return MISSING_LABEL
             if hard.counts[i].get(value, 0) + hard.self_match[i] - hard.minimum(i) > constraint.max_skew:
-                return _SKEW
+                return SKEW
         return None
 
     def explain(self, state: CycleState, pod: PodInfo, node: NodeInfo, status: Status) -> tuple[Reason, ...]:

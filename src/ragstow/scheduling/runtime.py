@@ -74,6 +74,7 @@ class Framework:
         scorers = [plugin for plugin in at("score") if isinstance(plugin, ScorePlugin)]
         self.score_plugins = [plugin for plugin in scorers if self.weight(plugin.name) > 0]
         self.reserve_plugins = [plugin for plugin in at("reserve") if isinstance(plugin, ReservePlugin)]
+        self.listeners = [plugin for plugin in self._made.values() if _listens(plugin)]
 
     def _plugins_at(self, point: str) -> list[Plugin]:
         """The profile's plugins of a point in order; each is made once for all its points."""
@@ -250,3 +251,9 @@ class Framework:
         for plugin in self.reserve_plugins:
             booked.update(plugin.outcome(state, pod, node))
         return booked, None
+
+
+def _listens(plugin: Plugin) -> bool:
+    """Whether a plugin keeps books on pods that come and go."""
+    kind = type(plugin)
+    return kind.pod_added is not Plugin.pod_added or kind.pod_removed is not Plugin.pod_removed

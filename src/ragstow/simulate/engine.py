@@ -177,7 +177,7 @@ class Engine:
             return booked
         self.nominations.drop(pod.key)
         self.world.add(pod, node.name)
-        for plugin in framework.plugins:
+        for plugin in framework.listeners:
             plugin.pod_added(pod, node.name)
         return booked
 
@@ -196,7 +196,7 @@ class Engine:
         """Take a pod out of the cluster; KeyError if it is on no node."""
         pod, node = self.world.remove(key)
         for framework in self.frameworks.values():
-            for plugin in framework.plugins:
+            for plugin in framework.listeners:
                 plugin.pod_removed(pod, node.name)
         return pod
 

@@ -84,6 +84,7 @@ class DynamicResources(
     """See the module."""
 
     name = "DynamicResources"
+    zero_without_filter = True
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)

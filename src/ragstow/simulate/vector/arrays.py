@@ -55,8 +55,8 @@ class NodeArrays:
         self._requested: dict[str, Ints] = {}
         self._domains: dict[str, Domains] = {}
         self._seen = len(world.events)
-        self.max_pods = self._column(lambda node: node.max_pods)
-        self.pods = self._watch(lambda node: len(node.pods))
+        self._free: dict[str, Ints] = {}
+        self.room = self._watch(lambda node: node.max_pods - len(node.pods))
         self.non_zero_cpu = self._watch(lambda node: node.non_zero_cpu_milli)
         self.non_zero_memory = self._watch(lambda node: node.non_zero_memory_bytes)
 
@@ -92,6 +92,14 @@ class NodeArrays:
         if column is None:
             self.refresh()
             column = self._requested[resource] = self._watch(lambda node: node.requested.get(resource, 0))
+        return column
+
+    def free(self, resource: str) -> Ints:
+        """What is left of a resource: allocatable minus plain sums."""
+        column = self._free.get(resource)
+        if column is None:
+            self.refresh()
+            column = self._free[resource] = self._watch(lambda node: node.free(resource))
         return column
 
     def domains(self, key: str) -> Domains:

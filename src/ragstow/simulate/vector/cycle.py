@@ -11,7 +11,7 @@ import numpy as np
 from ragstow.scheduling.cycle import Cycle, Sampling
 from ragstow.scheduling.decision import OUTSIDE, Decision, Later
 from ragstow.scheduling.fit_error import fit_error
-from ragstow.scheduling.framework import CycleState, FilterPlugin, Status, failure, unresolvable
+from ragstow.scheduling.framework import CycleState, FilterPlugin, PreScorePlugin, StateKey, Status, failure, unresolvable
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.requests import is_extended
 from ragstow.scheduling.runtime import Framework, PreFiltered
@@ -25,6 +25,8 @@ from ragstow.simulate.vector.termindex import TermIndex
 
 _SHAPES_KEPT = 512
 _UNSEEN = unresolvable()
+_WHOLE: StateKey[bool] = StateKey("vector/whole")
+"""Says that the pre-filters of plugins which are kept as columns have run too."""
 
 
 @dataclass(slots=True)
@@ -50,6 +52,7 @@ class VectorCycle(Cycle):
         self.shapes: Kept[bytes, Entry] = Kept(_SHAPES_KEPT)
         self.order = [plugin.name for plugin in framework.filter_plugins]
         self.own_way = frozenset(plugin.name for plugin in framework.plugins if isinstance(plugin, OWN_WAY))
+        self.others = frozenset(plugin.name for plugin in framework.plugins) - self.own_way
 
     def decide(self, pod: PodInfo, *, detail: bool = True, explain: bool = False) -> Decision:
         """Decide where `pod` goes; see `Cycle.decide`."""
@@ -74,8 +77,12 @@ class VectorCycle(Cycle):
 
     def state_of(self, decision: Decision) -> CycleState:
         """The state as the reference's pre-filters leave it."""
-        state = CycleState()
-        self.framework.pre_filter(state, decision.pod)
+        state = decision.state
+        if state.find(_WHOLE) is None:
+            skipped = state.skip_filter
+            self.framework.pre_filter(state, decision.pod, self.others)
+            state.skip_filter |= skipped
+            state.write(_WHOLE, True)
         return state
 
     def _pre_filtered(self, entry: Entry, state: CycleState, pod: PodInfo) -> PreFiltered:
@@ -284,6 +291,14 @@ class VectorCycle(Cycle):
             name = names[int(nodes[0])]
             made.node, made.tied, made.tie_count = name, (name,), 1
             return
+        if not detail and self._sums_do(entry, made.state):
+            totals = entry.sums[nodes]
+            for name, weight in entry.varying:
+                points = entry.points(name, nodes)
+                if points is not None:
+                    totals = totals + points * weight
+            self._pick(made, nodes, totals)
+            return
         by_plugin, error = self._scores(made, entry, nodes)
         if error is not None:
             made.score_error = error
@@ -295,6 +310,20 @@ class VectorCycle(Cycle):
         totals = np.zeros(len(nodes), dtype=np.int64)
         for values in by_plugin.values():
             totals = totals + values
+        self._pick(made, nodes, totals)
+        if detail:
+            made.scores = {name: values.tolist() for name, values in by_plugin.items()}
+
+    def _sums_do(self, entry: Entry, state: CycleState) -> bool:
+        """Whether every scorer that was not adapted gives 0 to all nodes, or nothing."""
+        return all(
+            scorer.zero_without_filter and scorer.name in state.skip_filter
+            for scorer in self.framework.score_plugins
+            if scorer.name not in entry.adapted
+        )
+
+    def _pick(self, made: Decision, nodes: Ints, totals: Ints) -> None:
+        names = self.arrays.names
         made.total = int(totals.max())
         best = nodes[totals == made.total]
         made.tie_count = len(best)
@@ -302,8 +331,6 @@ class VectorCycle(Cycle):
         made.node = (
             names[int(best[self.arrays.rank[best].argmin()])] if isinstance(self.ties, ByName) else self.ties.pick(made.ties)
         )
-        if detail:
-            made.scores = {name: values.tolist() for name, values in by_plugin.items()}
 
     def _scores(self, made: Decision, entry: Entry, nodes: Ints) -> tuple[dict[str, Ints], Status | None]:
         """Weighted scores of the feasible nodes by plugin, without the skipped ones."""
@@ -316,7 +343,8 @@ class VectorCycle(Cycle):
                 if points is not None:
                     found[name] = points * weight
             elif scorer.zero_without_filter and name in made.state.skip_filter:
-                found[name] = np.zeros(len(nodes), dtype=np.int64)
+                if not (isinstance(scorer, PreScorePlugin) and scorer.pre_score(CycleState(), made.pod, ())):
+                    found[name] = np.zeros(len(nodes), dtype=np.int64)
             else:
                 found[name] = np.zeros(0, dtype=np.int64)
                 slow.append(name)

@@ -140,6 +140,13 @@ class Entry:
                 self.soft = SoftSpread(scorer, pod, arrays, views.pods)
             elif isinstance(scorer, TaintToleration | NodeAffinity | ImageLocality):
                 self._raw(scorer)
+        self._same: Ints = np.zeros(arrays.count, dtype=np.int64)
+        self._summed: list[tuple[int, Ints]] = []
+        self.varying: list[tuple[str, int]] = []
+        for scorer in framework.score_plugins:
+            self._sort_in(scorer.name, framework.weight(scorer.name))
+        self.sums: Ints = np.zeros(arrays.count, dtype=np.int64)
+        self._sum_up(EVERYWHERE)
         self.adapted = frozenset(
             plugin.name
             for plugin in framework.plugins
@@ -179,6 +186,24 @@ class Entry:
 
         self.raw[plugin.name] = self.views.raw.get((plugin.name, _reads(plugin, self.pod)), ask)
 
+    def _sort_in(self, name: str, weight: int) -> None:
+        """Decide whether a scorer's points can be summed up beforehand or vary with the nodes that are feasible."""
+        raw = self.raw.get(name)
+        if name == "NodeResourcesFit" and self.fit_score is not None:
+            self._summed.append((weight, self.fit_score.scores))
+        elif name == "NodeResourcesBalancedAllocation":
+            if self.balance is not None:
+                self._summed.append((weight, self.balance.scores))
+        elif name == "ImageLocality" and raw is not None:
+            self._same += raw * weight
+        elif name in ("TaintToleration", "NodeAffinity"):
+            if raw is not None and raw.any():
+                self.varying.append((name, weight))
+            elif raw is not None and name == "TaintToleration":
+                self._same += MAX_NODE_SCORE * weight
+        elif (name == "PodTopologySpread" and self.soft is not None and self.soft.parts) or name == "InterPodAffinity":
+            self.varying.append((name, weight))
+
     # --- what is asked again ---
 
     def refresh(self) -> None:
@@ -194,6 +219,14 @@ class Entry:
         for part in (self.ports, self.fit, self.fit_score, self.balance):
             if part is not None:
                 part.update(where)
+        self._sum_up(where)
+
+    def _sum_up(self, where: Where) -> None:
+        """The weighted sum of the scorers that need no normalisation, and of those that are the same everywhere."""
+        total = self._same[where]
+        for weight, scores in self._summed:
+            total = total + scores[where] * weight if weight != 1 else total + scores[where]
+        self.sums[where] = total
 
     def refusals(self) -> dict[str, Refusals]:
         """The answers of all adapted filters now, by plugin; those that pass everywhere for this shape are left out."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 from ragstow.errors import Reason
 from ragstow.scheduling.framework import CycleState, Status
@@ -12,6 +13,13 @@ from ragstow.scheduling.podinfo import PodInfo
 
 OUTSIDE = "PreFilterResult"
 """The plugin name under which nodes are listed that a pre-filter's node names left out."""
+
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def _nothing() -> Mapping[str, Any]:
+    return _NOTHING
 
 
 T = TypeVar("T")
@@ -50,19 +58,19 @@ class Decision:
     tied: tuple[str, ...] | Later[tuple[str, ...]] = ()
     tie_count: int = 0
     total: int | None = None
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=_nothing)
     message: str = ""
     pre_filter: Status | None = None
     error: Status | None = None
     score_error: Status | None = None
     by_nomination: bool = False
     feasible_seen: int = 0
-    rejected: Mapping[str, Status] = field(default_factory=dict)
+    rejected: Mapping[str, Status] = field(default_factory=_nothing)
     sample: Sequence[str] = ()
-    scores: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    explained: Mapping[str, tuple[Reason, ...]] = field(default_factory=dict)
+    scores: Mapping[str, Sequence[int]] = field(default_factory=_nothing)
+    explained: Mapping[str, tuple[Reason, ...]] = field(default_factory=_nothing)
     state: CycleState = field(default_factory=CycleState, repr=False)
-    refused: Mapping[str, Status] | Later[Mapping[str, Status]] = field(default_factory=dict, repr=False)
+    refused: Mapping[str, Status] | Later[Mapping[str, Status]] = field(default_factory=_nothing, repr=False)
     absent: Status | None = field(default=None, repr=False)
 
     @property

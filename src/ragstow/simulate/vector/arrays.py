@@ -54,7 +54,8 @@ class NodeArrays:
         self._live: list[tuple[Ints, Callable[[NodeInfo], int]]] = []
         self._requested: dict[str, Ints] = {}
         self._domains: dict[str, Domains] = {}
-        self._seen = len(world.events)
+        self.seen = self._first = len(world.events)
+        self._changed: list[int] = []
         self._free: dict[str, Ints] = {}
         self.room = self._watch(lambda node: node.max_pods - len(node.pods))
         self.non_zero_cpu = self._watch(lambda node: node.non_zero_cpu_milli)
@@ -71,13 +72,23 @@ class NodeArrays:
     def refresh(self) -> None:
         """Bring the columns up to date with the world."""
         events = self.world.events
-        if self._seen == len(events):
+        if self.seen == len(events):
             return
-        for index in {event.node for event in events[self._seen :]}:
+        for event in events[self.seen :]:
+            self._changed.append(event.node)
+        for index in set(self._changed[self.seen - self._first :]):
             node = self.nodes[index]
             for column, value in self._live:
                 column[index] = value(node)
-        self._seen = len(events)
+        self.seen = len(events)
+
+    def changed_since(self, seen: int) -> Ints | slice | None:
+        """The nodes that changed since the world had `seen` events; all of them where that is most; None for none."""
+        if seen == self.seen:
+            return None
+        if 2 * (self.seen - seen) > self.count:
+            return slice(None)
+        return np.unique(np.array(self._changed[seen - self._first :], dtype=np.int64))
 
     def allocatable(self, resource: str) -> Ints:
         """What the nodes offer of a resource."""

@@ -66,7 +66,7 @@ class VectorCycle(Cycle):
         entry = self.shapes.get(shape_of(pod), lambda: Entry(self.framework, pod, self.views, keeps=keeps))
         entry.refresh()
         made = Decision(pod)
-        pre = self._pre_filtered(entry, made.state, pod)
+        pre = entry.pre_filtered(made.state, pod, self.own_way)
         if pre.status is not None:
             self._refused_before(made, pre.status)
             return made
@@ -84,13 +84,6 @@ class VectorCycle(Cycle):
             state.skip_filter |= skipped
             state.write(_WHOLE, True)
         return state
-
-    def _pre_filtered(self, entry: Entry, state: CycleState, pod: PodInfo) -> PreFiltered:
-        if entry.pre is None or not entry.keeps:
-            entry.pre = self.framework.pre_filter(state, pod, self.own_way)
-            entry.skipped = state.skip_filter
-        state.skip_filter = entry.skipped
-        return entry.pre
 
     # --- filters ---
 
@@ -110,7 +103,8 @@ class VectorCycle(Cycle):
             found = self._search(entry, made.state, pod, allowed)
         made.absent = absent
         made.feasible_seen = len(found.feasible)
-        made.refused = Later(lambda: {**said, **self._statuses(found)})
+        if detail or not len(found.feasible):
+            made.refused = Later(lambda: {**said, **self._statuses(found)})
         if self.sampling == "adaptive" and first is None:
             names = {arrays.names[i] for i in found.looked_at} if said else ()
             extra = sum(1 for name in said if name not in names)
@@ -147,24 +141,24 @@ class VectorCycle(Cycle):
         if self.sampling == "adaptive" and len(allowed):
             order = np.roll(allowed, -(self.next_start % len(allowed)))
         refusals = entry.refusals()
-        others = [
-            plugin
-            for plugin in self.framework.filter_plugins
-            if plugin.name not in entry.adapted and plugin.name not in state.skip_filter
-        ]
         expected = self._expected(pod)
-        if others or expected:
-            return self._walk(state, pod, order, wanted, refusals, others, expected)
-        passes = entry.passes(refusals)[order]
-        positions = np.flatnonzero(passes)
+        if entry.one_by_one or expected:
+            return self._walk(state, pod, order, wanted, refusals, entry.one_by_one, expected)
+        passes = entry.passes(refusals)
+        if order is self.everyone:
+            return _Search(np.flatnonzero(passes), order, refusals)
+        positions = np.flatnonzero(passes[order])
         if len(positions) > wanted:
             return _Search(order[positions[:wanted]], order[: positions[wanted]], refusals)
         return _Search(order[positions], order, refusals)
 
     def _expected(self, pod: PodInfo) -> frozenset[int]:
         """Numbers of nodes to which other pods of the same or a higher priority are nominated."""
+        names = self.framework.nominated_nodes()
+        if not names:
+            return frozenset()
         found = set()
-        for name in self.framework.nominated_nodes():
+        for name in names:
             node = self.world.node(name)
             others = self.framework.nominated(name)
             if node is not None and any(other.priority >= pod.priority and other.key != pod.key for other in others):
@@ -291,7 +285,7 @@ class VectorCycle(Cycle):
             name = names[int(nodes[0])]
             made.node, made.tied, made.tie_count = name, (name,), 1
             return
-        if not detail and self._sums_do(entry, made.state):
+        if not detail and entry.sums_do:
             totals = entry.sums[nodes]
             for name, weight in entry.varying:
                 points = entry.points(name, nodes)
@@ -314,18 +308,10 @@ class VectorCycle(Cycle):
         if detail:
             made.scores = {name: values.tolist() for name, values in by_plugin.items()}
 
-    def _sums_do(self, entry: Entry, state: CycleState) -> bool:
-        """Whether every scorer that was not adapted gives 0 to all nodes, or nothing."""
-        return all(
-            scorer.zero_without_filter and scorer.name in state.skip_filter
-            for scorer in self.framework.score_plugins
-            if scorer.name not in entry.adapted
-        )
-
     def _pick(self, made: Decision, nodes: Ints, totals: Ints) -> None:
         names = self.arrays.names
         made.total = int(totals.max())
-        best = nodes[totals == made.total]
+        best = nodes[totals == made.total].astype(np.int32)
         made.tie_count = len(best)
         made.tied = Later(lambda: tuple(sorted(names[i] for i in best.tolist())))
         made.node = (

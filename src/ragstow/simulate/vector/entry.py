@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from ragstow.simulate.vector.affinity import PodAffinity
 from ragstow.simulate.vector.arrays import Bools, Ints, NodeArrays
 from ragstow.simulate.vector.kept import Kept
 from ragstow.simulate.vector.podindex import PodIndex
-from ragstow.simulate.vector.resources import EVERYWHERE, BalanceScore, FitFilter, FitScore, Where
+from ragstow.simulate.vector.resources import EVERYWHERE, BalanceScore, Before, FitFilter, FitScore, Where, counted
 from ragstow.simulate.vector.spreading import HardSpread, SoftSpread
 from ragstow.simulate.vector.termindex import TermIndex
 
@@ -53,6 +54,7 @@ class Views:
     pods: PodIndex
     terms: TermIndex
     static: Kept[tuple[str, object], tuple[Ints, list[Status]]] = field(default_factory=lambda: Kept(_ANSWERS_KEPT))
+    before: Kept[tuple[str, ...], Before] = field(default_factory=lambda: Kept(_ANSWERS_KEPT))
     raw: Kept[tuple[str, object], Ints] = field(default_factory=lambda: Kept(_ANSWERS_KEPT))
 
     def refresh(self) -> None:
@@ -66,8 +68,13 @@ class Views:
 class Refusals:
     """A filter's answers: a number per node, 0 where it passes, and what a number stands for."""
 
-    codes: Ints
+    made: Ints | Callable[[], Ints]
     status: Callable[[int], Status]
+
+    @property
+    def codes(self) -> Ints:
+        """The numbers."""
+        return self.made() if callable(self.made) else self.made
 
 
 class Ports:
@@ -106,9 +113,12 @@ class Entry:
         self.framework, self.pod, self.views, self.keeps = framework, pod, views, keeps
         self.pre: PreFiltered | None = None
         self.skipped: frozenset[str] = frozenset()
-        self._static_passes: Bools | None = None
+        self.static_passes: Bools = np.zeros(0, dtype=np.bool_)
+        self.steady: dict[str, Refusals] = {}
+        self.one_by_one: list[FilterPlugin] = []
+        self.sums_do = False
         arrays = views.arrays
-        self.seen = len(framework.world.events)
+        self.seen = arrays.seen
         self.by_name: dict[str, Plugin] = {plugin.name: plugin for plugin in framework.plugins}
         self.static: dict[str, Refusals] = {}
         self.ports: Ports | None = None
@@ -135,7 +145,10 @@ class Entry:
             if isinstance(scorer, NodeResourcesFit):
                 self.fit_score = FitScore(scorer, pod, arrays)
             elif isinstance(scorer, BalancedAllocation):
-                self.balance = BalanceScore(scorer, pod, arrays) if scorer.pre_score(CycleState(), pod, ()) is None else None
+                if scorer.pre_score(CycleState(), pod, ()) is None:
+                    names = counted(scorer, pod)
+                    before = views.before.get(names, partial(Before, names, arrays)) if scorer.delta else None
+                    self.balance = BalanceScore(scorer, pod, arrays, before)
             elif isinstance(scorer, PodTopologySpread):
                 self.soft = SoftSpread(scorer, pod, arrays, views.pods)
             elif isinstance(scorer, TaintToleration | NodeAffinity | ImageLocality):
@@ -208,14 +221,10 @@ class Entry:
 
     def refresh(self) -> None:
         """Ask the nodes that changed since the last use again."""
-        events = self.framework.world.events
-        if self.seen == len(events):
+        where = self.views.arrays.changed_since(self.seen)
+        if where is None:
             return
-        changed = {event.node for event in events[self.seen :]}
-        self.seen = len(events)
-        where: Where = (
-            np.fromiter(changed, np.int64, len(changed)) if 2 * len(changed) < self.views.arrays.count else EVERYWHERE
-        )
+        self.seen = self.views.arrays.seen
         for part in (self.ports, self.fit, self.fit_score, self.balance):
             if part is not None:
                 part.update(where)
@@ -228,32 +237,56 @@ class Entry:
             total = total + scores[where] * weight if weight != 1 else total + scores[where]
         self.sums[where] = total
 
-    def refusals(self) -> dict[str, Refusals]:
-        """The answers of all adapted filters now, by plugin; those that pass everywhere for this shape are left out."""
-        found = {name: said for name, said in self.static.items() if name not in self.skipped}
+    def pre_filtered(self, state: CycleState, pod: PodInfo, without: frozenset[str]) -> PreFiltered:
+        """What the pre-filters say, those of `without` left out; asked once where the answer holds for the shape."""
+        if self.pre is None or not self.keeps:
+            self.pre = self.framework.pre_filter(state, pod, without)
+            self.skipped = state.skip_filter
+            self._settle()
+        state.skip_filter = self.skipped
+        return self.pre
+
+    def _settle(self) -> None:
+        """Sort the filters into those with columns and those to be asked node by node, now that the skipped ones are known."""
+        self.steady = {name: said for name, said in self.static.items() if name not in self.skipped}
+        self.static_passes = np.ones(self.views.arrays.count, dtype=np.bool_)
+        for said in self.steady.values():
+            self.static_passes &= said.codes == 0
         if self.ports is not None:
-            found["NodePorts"] = Refusals(self.ports.codes, self.ports.status)
+            self.steady["NodePorts"] = Refusals(self.ports.codes, self.ports.status)
         if self.fit is not None:
-            found["NodeResourcesFit"] = Refusals(self.fit.short, self.fit.status)
+            self.steady["NodeResourcesFit"] = Refusals(self.fit.short, self.fit.status)
+        self.one_by_one = [
+            plugin
+            for plugin in self.framework.filter_plugins
+            if plugin.name not in self.adapted and plugin.name not in self.skipped
+        ]
+        self.sums_do = all(
+            scorer.zero_without_filter and scorer.name in self.skipped
+            for scorer in self.framework.score_plugins
+            if scorer.name not in self.adapted
+        )
+
+    def refusals(self) -> Mapping[str, Refusals]:
+        """The answers of all adapted filters now, by plugin; those that pass everywhere for this shape are left out."""
         hard = self.hard.codes() if self.hard is not None else None
+        codes = self.affinity.codes() if self.affinity is not None else None
+        if hard is None and codes is None:
+            return self.steady
+        found = dict(self.steady)
         if hard is not None:
             found["PodTopologySpread"] = Refusals(hard, _listed(spreading.STATUSES))
-        codes = self.affinity.codes() if self.affinity is not None else None
         if codes is not None:
             found["InterPodAffinity"] = Refusals(codes, _listed(affinity.STATUSES))
         return found
 
     def passes(self, refusals: Mapping[str, Refusals]) -> Bools:
         """Where no adapted filter refuses."""
-        if self._static_passes is None:
-            self._static_passes = np.ones(self.views.arrays.count, dtype=np.bool_)
-            for name, said in self.static.items():
-                if name not in self.skipped:
-                    self._static_passes &= said.codes == 0
-        passes = self._static_passes
-        for name, said in refusals.items():
-            if name not in self.static:
-                passes = passes & (said.codes == 0)
+        passes = self.static_passes if self.fit is None else self.static_passes & self.fit.passes
+        if refusals is not self.steady or self.ports is not None:
+            for name, said in refusals.items():
+                if name not in self.static and name != "NodeResourcesFit":
+                    passes = passes & (said.codes == 0)
         return passes
 
     def points(self, name: str, nodes: Ints) -> Ints | None:

@@ -16,37 +16,43 @@ from ragstow.scheduling.plugins.balanced_allocation import BalancedAllocation
 from ragstow.scheduling.plugins.node_resources_fit import TOO_MANY_PODS, NodeResourcesFit
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.requests import is_scalar
-from ragstow.simulate.vector.arrays import Floats, Ints, NodeArrays
+from ragstow.simulate.vector.arrays import Bools, Floats, Ints, NodeArrays
 
 Where = Ints | slice
 """Numbers of the nodes in question, or all of them."""
 
 EVERYWHERE = slice(None)
 
+_ZERO, _ONE, _FIFTY, _HUNDRED = (np.array(value, dtype=np.int64) for value in (0, 1, 50, 100))
+_ONE_SHARE, _TWO = np.array(1.0), np.array(2.0)
+
 
 class FitFilter:
-    """What is short on every node, as bits: bit 0 too many pods, bit i the i-th wanted resource, the last bit hopeless."""
+    """Where there is enough of everything (`passes`), and on demand what is short."""
 
     def __init__(self, plugin: NodeResourcesFit, pod: PodInfo, arrays: NodeArrays) -> None:
         self.wanted = plugin.wanted(pod)
         self.hopeless = 1 << (len(self.wanted) + 1)
         self.resolvable = not FIT_UNRESOLVABLE.at(plugin.handle.release)
         self.room = arrays.room
-        # A request above the whole allocatable is short whatever runs there.
-        self.always: Ints = np.zeros(arrays.count, dtype=np.int64)
-        self.columns: list[tuple[int, int, Ints]] = []
-        for number, (name, amount) in enumerate(self.wanted):
-            self.always |= (amount > arrays.allocatable(name)) * (self.hopeless | 2 << number)
-            self.columns.append((2 << number, amount, arrays.free(name)))
-        self.short: Ints = np.zeros(arrays.count, dtype=np.int64)
+        self.columns = [(number(amount), arrays.free(name), arrays.allocatable(name)) for name, amount in self.wanted]
+        self.passes: Bools = np.zeros(arrays.count, dtype=np.bool_)
         self.update(EVERYWHERE)
 
     def update(self, where: Where) -> None:
         """Ask the nodes in question again."""
-        bits = self.always[where] | (self.room[where] < 1)
-        for bit, amount, free in self.columns:
-            bits |= (amount > free[where]) * bit
-        self.short[where] = bits
+        enough = self.room[where] > _ZERO
+        for amount, free, _ in self.columns:
+            enough &= free[where] >= amount
+        self.passes[where] = enough
+
+    def short(self) -> Ints:
+        """What is short, as bits: bit 0 too many pods, bit i the i-th wanted resource, the last bit hopeless."""
+        bits = (self.room < 1).astype(np.int64)
+        for i, (amount, free, has) in enumerate(self.columns):
+            bits |= (amount > free) * (2 << i)
+            bits |= ((amount > free) & (amount > has)) * self.hopeless
+        return bits
 
     def status(self, bits: int) -> Status:
         """The refusal that bits stand for."""
@@ -61,10 +67,10 @@ class _Column:
     """One resource of a score: weight (0 on nodes that have none of it), what is requested, what there is."""
 
     weight: Ints
-    plain_weight: int
-    asked: int
+    asked: Ints
     requested: Ints
     allocatable: Ints
+    headroom: Ints
     divisor: Ints
 
 
@@ -74,9 +80,8 @@ class FitScore:
     def __init__(self, plugin: NodeResourcesFit, pod: PodInfo, arrays: NodeArrays) -> None:
         self.kind = plugin.kind
         self.columns: list[_Column] = []
-        self.table = (
-            np.array([plugin.shape.at(percent) for percent in range(101)], dtype=np.int64) if plugin.shape.points else None
-        )
+        points = [plugin.shape.at(percent) for percent in range(101)] if plugin.shape.points else [0]
+        self.table: Ints = np.array(points, dtype=np.int64)
         self.weights: Ints = np.zeros(arrays.count, dtype=np.int64)
         for resource in plugin.resources:
             name, asked = resource.name, pod.sums.scored.get(resource.name, 0)
@@ -91,41 +96,43 @@ class FitScore:
             has = arrays.allocatable(name)
             weight = (has > 0) * resource.weight
             self.weights += weight
-            self.columns.append(_Column(weight, resource.weight, asked, requested, has, np.maximum(has, 1)))
-        self.uniform = all(bool((column.weight == column.plain_weight).all()) for column in self.columns)
+            self.columns.append(_Column(weight, number(asked), requested, has, has - asked, np.maximum(has, 1)))
+        self.plain = all(bool((column.weight == 1).all()) for column in self.columns)
         self.weights = np.maximum(self.weights, 1)
         self.scores: Ints = np.zeros(arrays.count, dtype=np.int64)
         self.update(EVERYWHERE)
 
     def update(self, where: Where) -> None:
         """Score the nodes in question again."""
-        if self.table is not None and self.kind == "RequestedToCapacityRatio":
-            self.scores[where] = self._ratio(where, self.table)
+        if self.kind == "RequestedToCapacityRatio":
+            self.scores[where] = self._ratio(where)
             return
         total: Ints | None = None
         for column in self.columns:
             if self.kind == "LeastAllocated":
-                part = np.maximum(column.allocatable[where] - column.asked - column.requested[where], 0)
+                part = np.maximum(column.headroom[where] - column.requested[where], _ZERO)
             else:
                 part = np.minimum(column.requested[where] + column.asked, column.allocatable[where])
-            part = part * 100 // column.divisor[where]
-            if not self.uniform:
+            part = part * _HUNDRED // column.divisor[where]
+            if not self.plain:
                 part *= column.weight[where]
-            elif column.plain_weight != 1:
-                part *= column.plain_weight
             total = part if total is None else total + part
         if total is not None:
             self.scores[where] = total // self.weights[where]
 
-    def _ratio(self, where: Where, table: Ints) -> Ints:
-        total = weights = np.zeros(len(self.scores[where]), dtype=np.int64)
+    def _ratio(self, where: Where) -> Ints:
+        total: Ints | None = None
+        weights: Ints | None = None
         for column in self.columns:
-            used, has = column.requested[where] + column.asked, column.allocatable[where]
-            points = table[np.where(used > has, 100, used * 100 // column.divisor[where])]
+            used = np.minimum((column.requested[where] + column.asked) * _HUNDRED // column.divisor[where], _HUNDRED)
+            points = self.table[used]
             weight = column.weight[where]
-            total = total + points * weight
-            weights = weights + weight * (points > 0)
-        return rounded(total / np.maximum(weights, 1))
+            counted = weight * (points > _ZERO)
+            total = points * weight if total is None else total + points * weight
+            weights = counted if weights is None else weights + counted
+        if total is None or weights is None:
+            return self.scores[where]
+        return rounded(total / np.maximum(weights, _ONE))
 
 
 class Balance:
@@ -137,60 +144,90 @@ class Balance:
     """
 
     def __init__(self, parts: Sequence[tuple[int, Ints, Ints]], count: int) -> None:
-        self.parts = [(asked, requested, np.maximum(has, 1), has > 0) for asked, requested, has in parts]
-        self.number: Ints = np.sum([counts for *_, counts in self.parts], axis=0, dtype=np.int64) + np.zeros(
+        self.parts = [
+            (number(asked), requested, np.maximum(has, 1).astype(np.float64), has > 0) for asked, requested, has in parts
+        ]
+        self.counted: Ints = np.sum([counts for *_, counts in self.parts], axis=0, dtype=np.int64) + np.zeros(
             count, dtype=np.int64
         )
-        self.two = len(self.parts) == 2 and bool((self.number == 2).all())
+        self.two = len(self.parts) == 2 and bool((self.counted == 2).all())
         self.scores: Ints = np.zeros(count, dtype=np.int64)
         self.update(EVERYWHERE)
 
     def update(self, where: Where) -> None:
         """Score the nodes in question again."""
-        shares = [np.minimum((requested[where] + asked) / has[where], 1.0) for asked, requested, has, _ in self.parts]
-        deviation = np.abs((shares[0] - shares[1]) / 2) if self.two else self._deviation(where, shares)
-        self.scores[where] = (1 - deviation) * 100
+        shares = [np.minimum((requested[where] + asked) / has[where], _ONE_SHARE) for asked, requested, has, _ in self.parts]
+        deviation = np.abs((shares[0] - shares[1]) / _TWO) if self.two else self._deviation(where, shares)
+        self.scores[where] = (_ONE_SHARE - deviation) * _HUNDRED
 
     def _deviation(self, where: Where, shares: Sequence[Floats]) -> Floats:
-        number = self.number[where]
-        size = len(number)
+        counted = self.counted[where]
+        size = len(counted)
         largest, smallest, total = np.full(size, -np.inf), np.full(size, np.inf), np.zeros(size)
         for share, (*_, counts) in zip(shares, self.parts, strict=True):
             largest = np.maximum(largest, np.where(counts[where], share, -np.inf))
             smallest = np.minimum(smallest, np.where(counts[where], share, np.inf))
             total = total + np.where(counts[where], share, 0.0)
-        mean = total / np.maximum(number, 1)
+        mean = total / np.maximum(counted, 1)
         squares = np.zeros(size)
         for share, (*_, counts) in zip(shares, self.parts, strict=True):
             squares = squares + np.where(counts[where], (share - mean) * (share - mean), 0.0)
-        pair = number == 2
+        pair = counted == 2
         spread = np.where(pair, largest, 0.0) - np.where(pair, smallest, 0.0)
-        deviation = np.where(pair, np.abs(spread / 2), np.sqrt(squares / np.maximum(number, 1)))
-        return np.where(number > 1, deviation, 0.0)
+        deviation = np.where(pair, np.abs(spread / 2), np.sqrt(squares / np.maximum(counted, 1)))
+        return np.where(counted > 1, deviation, 0.0)
+
+
+class Before:
+    """How even the nodes are used now, without another pod: shared by all shapes that look at the same resources."""
+
+    def __init__(self, names: Sequence[str], arrays: NodeArrays) -> None:
+        self.arrays = arrays
+        self.balance = Balance([(0, arrays.requested(name), arrays.allocatable(name)) for name in names], arrays.count)
+        self._seen = arrays.seen
+
+    def scores(self) -> Ints:
+        """The scores now."""
+        changed = self.arrays.changed_since(self._seen)
+        if changed is not None:
+            self.balance.update(changed)
+            self._seen = self.arrays.seen
+        return self.balance.scores
 
 
 class BalanceScore:
-    """BalancedAllocation's score on every node."""
+    """BalancedAllocation's score on every node; `before` is there where it counts what the pod changes."""
 
-    def __init__(self, plugin: BalancedAllocation, pod: PodInfo, arrays: NodeArrays) -> None:
-        names = [(resource.name, pod.sums.plain.get(resource.name, 0)) for resource in plugin.resources]
-        counted = [(name, asked) for name, asked in names if asked or not is_scalar(name)]
-        columns = [(asked, arrays.requested(name), arrays.allocatable(name)) for name, asked in counted]
+    def __init__(self, plugin: BalancedAllocation, pod: PodInfo, arrays: NodeArrays, before: Before | None) -> None:
+        columns = [
+            (pod.sums.plain.get(name, 0), arrays.requested(name), arrays.allocatable(name)) for name in counted(plugin, pod)
+        ]
         self.after = Balance(columns, arrays.count)
-        self.before = Balance([(0, requested, has) for _, requested, has in columns], arrays.count) if plugin.delta else None
+        self.before = before
         self.scores: Ints = np.zeros(arrays.count, dtype=np.int64)
         self._combine(EVERYWHERE)
 
     def update(self, where: Where) -> None:
         """Score the nodes in question again."""
         self.after.update(where)
-        if self.before is not None:
-            self.before.update(where)
         self._combine(where)
 
     def _combine(self, where: Where) -> None:
         with_pod = self.after.scores[where]
-        self.scores[where] = with_pod if self.before is None else 50 + (50 + with_pod - self.before.scores[where]) // 2
+        if self.before is not None:
+            with_pod = _FIFTY + ((_FIFTY + with_pod - self.before.scores()[where]) >> _ONE)
+        self.scores[where] = with_pod
+
+
+def counted(plugin: BalancedAllocation, pod: PodInfo) -> tuple[str, ...]:
+    """The resources that BalancedAllocation looks at for a pod."""
+    names = (resource.name for resource in plugin.resources)
+    return tuple(name for name in names if pod.sums.plain.get(name, 0) or not is_scalar(name))
+
+
+def number(value: int) -> Ints:
+    """A number as an array of no dimension, which numpy combines with columns faster than an int."""
+    return np.array(value, dtype=np.int64)
 
 
 def rounded(numbers: Floats) -> Ints:

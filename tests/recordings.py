@@ -19,7 +19,6 @@ import yaml
 
 from ragstow.cluster.build import build
 from ragstow.cluster.snapshot import Snapshot
-from ragstow.scheduling.registry import FACTORIES
 from ragstow.scheduling.release import Release
 from ragstow.simulate.engine import GATED, Attempt, Engine, Options
 from support import DATA
@@ -226,10 +225,10 @@ def observed(attempt: Attempt, recorded: Line, *, sampled: bool) -> Line:
         line["err"] = decision.message
     if decision.pre_filter is not None:
         line["prefilter"] = f"{decision.pre_filter.plugin}:{decision.pre_filter.code}"
-    if decision.error is not None and decision.score_error is None:
+    if decision.error is not None and decision.score_error is None and decision.feasible_seen:
         line["aborted"] = True
     if decision.score_error is not None:
-        line["score_failed"] = True
+        line["score_failed"] = decision.score_error.message
     if attempt.post_filter is not None:
         line["postfilter"] = f"{attempt.post_filter.code} {attempt.post_filter.message}"
         line["victims"] = [victim.name for victim in attempt.victims] or None
@@ -258,12 +257,8 @@ def differences(recording: Recording, attempts: list[Attempt]) -> list[str]:
         assert len(recorded) == len(attempts)
     for line, attempt in zip(recorded, attempts, strict=False):
         seen = observed(attempt, line, sampled=recording.family == "samp")
-        for scores in _scores(line):
-            for plugin in ("DynamicResources", "VolumeBinding"):
-                if plugin not in FACTORIES and scores.get(plugin) == 0:
-                    del scores[plugin]
-        if "DynamicResources" not in FACTORIES and "postfilter" in line:
-            _no_dra_text(line)
+        if attempt.decision.error is not None and line.get("err") in attempt.decision.reasons:
+            seen["err"] = line["err"]  # several nodes failed; the original reports the error of any one of them
         found.extend(
             f"{recording} {attempt.pod.name} {key}: recorded {line.get(key)!r}, found {seen.get(key)!r}"
             for key in sorted((set(line) | set(seen)) - {"i"})

@@ -13,6 +13,7 @@ from typing import Any
 
 from ragstow.cluster.objects import Pod
 from ragstow.scheduling import requests
+from ragstow.scheduling.images import normalized
 from ragstow.scheduling.release import Release
 from ragstow.scheduling.selectors import (
     NOTHING,
@@ -89,6 +90,17 @@ class PodInfo:
     def start_time(self) -> str:
         """status.startTime, "" if the pod never started: then it counts as started last."""
         return str(self.pod.status.get("startTime") or "")
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """Normalised image names of init containers and containers."""
+        return tuple(normalized(container.image) for container in (*self.pod.init_containers, *self.pod.containers))
+
+    @cached_property
+    def image_volumes(self) -> tuple[str, ...]:
+        """Normalised image names of image volumes."""
+        listed = (volume.get("image") for volume in self.pod.spec.get("volumes") or ())
+        return tuple(normalized(str(image.get("reference") or "")) for image in listed if image is not None)
 
     # --- node affinity ---
 

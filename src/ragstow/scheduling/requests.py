@@ -68,33 +68,44 @@ class Sums:
 def of_pod(pod: Pod, release: Release) -> Sums:
     """The sums of a pod: from its spec, and from its status too where the pod is on a node."""
     spec, status = pod.spec, pod.status
-    resized = pod.node is not None and _has_status(status)
     containers = [_Item(raw) for raw in spec.get("containers") or ()]
     inits = [_Item(raw) for raw in spec.get("initContainers") or ()]
     overhead = _nano(spec.get("overhead"))
     level = _level(spec) if POD_LEVEL_RESOURCES.at(release) else {}
-
-    if not resized:
-        plain = _total(containers, inits, overhead, level, {})
-        defaults = {key: value for key, value in _DEFAULTS.items() if not level or key not in plain}
-        non_zero = _total(containers, inits, overhead, level, defaults)
-        scored = _total(containers, inits, overhead, {}, _DEFAULTS) if level else non_zero
-    elif RESIZE_THREE_SUMS.at(release):
-        views = _actual(status, containers, inits)
-        levels = _level_views(level, status, infeasible=_infeasible(status), counts=POD_LEVEL_RESIZE.at(release))
-        plain = _largest(_total(c, i, overhead, lv, {}) for (c, i), lv in zip(views, levels, strict=True))
-        defaults = {key: value for key, value in _DEFAULTS.items() if not level or key not in plain}
-        non_zero = _largest(_total(c, i, overhead, lv, defaults) for (c, i), lv in zip(views, levels, strict=True))
-        scored = non_zero
-    else:
+    if pod.node is not None and _resizing(status, [*containers, *inits]):
+        if RESIZE_THREE_SUMS.at(release):
+            return _three_sums(status, containers, inits, overhead, level, pod_level=POD_LEVEL_RESIZE.at(release))
         containers, inits = _per_container(status, containers, inits)
-        plain = _total(containers, inits, overhead, level, {})
-        defaults = {key: value for key, value in _DEFAULTS.items() if not level or key not in plain}
-        non_zero = _total(containers, inits, overhead, level, defaults)
-        scored = non_zero
-    return Sums(
-        _rounded(plain), _round("cpu", non_zero.get("cpu", 0)), _round("memory", non_zero.get("memory", 0)), _rounded(scored)
-    )
+    return _sums(_frozen(containers), _frozen(inits), tuple(overhead.items()), tuple(level.items()))
+
+
+_Frozen = tuple[tuple[bool, tuple[tuple[str, int], ...]], ...]
+
+
+def _frozen(items: list[_Item]) -> _Frozen:
+    return tuple((item.sidecar, tuple(item.requests.items())) for item in items)
+
+
+@lru_cache(maxsize=65536)
+def _sums(
+    containers: _Frozen, inits: _Frozen, overhead: tuple[tuple[str, int], ...], level: tuple[tuple[str, int], ...]
+) -> Sums:
+    """The sums of a pod whose size is as its spec says; pods of one size share them."""
+    main, first = [_Item.of(*item) for item in containers], [_Item.of(*item) for item in inits]
+    extra, own = dict(overhead), dict(level)
+    plain = _total(main, first, extra, own, {})
+    non_zero = _total(main, first, extra, own, _missing(own, plain))
+    return _made(plain, non_zero, _total(main, first, extra, {}, _DEFAULTS) if own else non_zero)
+
+
+def _missing(level: Nano, plain: Nano) -> Mapping[str, int]:
+    """Defaults of containers without an entry; with pod-level requests only of what the whole pod does not name."""
+    return {name: amount for name, amount in _DEFAULTS.items() if name not in plain} if level else _DEFAULTS
+
+
+def _made(plain: Nano, non_zero: Nano, scored: Nano) -> Sums:
+    cpu, memory = _round("cpu", non_zero.get("cpu", 0)), _round("memory", non_zero.get("memory", 0))
+    return Sums(_rounded(plain), cpu, memory, _rounded(scored))
 
 
 class _Item:
@@ -106,6 +117,13 @@ class _Item:
         self.name = str(raw.get("name") or "")
         self.sidecar = raw.get("restartPolicy") == "Always"
         self.requests = _nano((raw.get("resources") or {}).get("requests")) if requests is None else requests
+
+    @classmethod
+    def of(cls, sidecar: bool, requests: tuple[tuple[str, int], ...]) -> _Item:
+        """A container without a name."""
+        item = cls.__new__(cls)
+        item.name, item.sidecar, item.requests = "", sidecar, dict(requests)
+        return item
 
     def asking(self, requests: Nano) -> _Item:
         """The same container with other requests."""
@@ -172,11 +190,26 @@ def _level(spec: Mapping[str, Any]) -> Nano:
 # --- pods on nodes whose size is being changed in place (KEP-1287) ------------------------------------------------------
 
 
-def _has_status(status: Mapping[str, Any]) -> bool:
-    listed = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    return any(item.get("resources") is not None or item.get("allocatedResources") is not None for item in listed) or any(
-        status.get(key) is not None for key in ("resources", "allocatedResources")
-    )
+def _resizing(status: Mapping[str, Any], items: list[_Item]) -> bool:
+    """Whether the status says anything about the pod's size that the spec does not say too."""
+    if status.get("resources") is not None or status.get("allocatedResources") is not None:
+        return True
+    found = _statuses(status)
+    infeasible = bool(found) and _infeasible(status)
+    for item in items:
+        state = found.get(item.name)
+        if state is None:
+            if infeasible:
+                return True
+            continue
+        actual, allocated = state.get("resources"), state.get("allocatedResources")
+        if infeasible and actual is None and allocated is None:
+            return True
+        if actual is not None and _nano(actual.get("requests")) != item.requests:
+            return True
+        if allocated is not None and _nano(allocated) != item.requests:
+            return True
+    return False
 
 
 def _infeasible(status: Mapping[str, Any]) -> bool:
@@ -225,6 +258,20 @@ def _actual(status: Mapping[str, Any], containers: list[_Item], inits: list[_Ite
     views.append(([allocated(item) for item in containers], [allocated(item) for item in inits]))
     views.append(([actuated(item) for item in containers], [actuated(item) for item in inits]))
     return views
+
+
+def _three_sums(
+    status: Mapping[str, Any], containers: list[_Item], inits: list[_Item], overhead: Nano, level: Nano, *, pod_level: bool
+) -> Sums:
+    views = _actual(status, containers, inits)
+    levels = _level_views(level, status, infeasible=_infeasible(status), counts=pod_level)
+
+    def largest(missing: Mapping[str, int]) -> Nano:
+        return _largest(_total(main, first, overhead, own, missing) for (main, first), own in zip(views, levels, strict=True))
+
+    plain = largest({})
+    non_zero = largest(_missing(level, plain))
+    return _made(plain, non_zero, non_zero)
 
 
 def _level_views(level: Nano, status: Mapping[str, Any], *, infeasible: bool, counts: bool) -> list[Nano]:

@@ -13,7 +13,6 @@ from ragstow.scheduling.decision import OUTSIDE, Decision, Later
 from ragstow.scheduling.fit_error import fit_error
 from ragstow.scheduling.framework import CycleState, FilterPlugin, PreScorePlugin, StateKey, Status, failure, unresolvable
 from ragstow.scheduling.podinfo import PodInfo
-from ragstow.scheduling.requests import is_extended
 from ragstow.scheduling.runtime import Framework, PreFiltered
 from ragstow.scheduling.ties import ByName, TieBreaker
 from ragstow.simulate.vector.arrays import Bools, Ints, NodeArrays
@@ -57,9 +56,7 @@ class VectorCycle(Cycle):
     def decide(self, pod: PodInfo, *, detail: bool = True, explain: bool = False) -> Decision:
         """Decide where `pod` goes; see `Cycle.decide`."""
         extended = self.framework.handle.extended
-        if not self.world.nodes or (
-            extended is not None and any(is_extended(name) and extended.backs(name) for name in pod.sums.plain)
-        ):
+        if not self.world.nodes or (extended is not None and any(extended.backs(name) for name in pod.sums.plain)):
             return super().decide(pod, detail=detail, explain=explain)
         self.views.refresh()
         keeps = not needs_objects(pod)

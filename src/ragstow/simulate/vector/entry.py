@@ -332,8 +332,7 @@ def _reads(plugin: Plugin, pod: PodInfo) -> object:
         case NodeName():
             return pod.pod.node
         case ImageLocality():
-            images, containers = plugin.images_of(pod)
-            return (tuple(images), containers)
+            return plugin.images_of(pod)
         case NodeDeclaredFeatures():
             return bool(plugin.pre_filter(CycleState(), pod, ()) is None)
     return pod.key

@@ -105,7 +105,7 @@ class SoftSpread:
                 pods = part.pods[nodes]
             else:
                 here = domains.or_empty[nodes]
-                size = len(np.unique(here[counted]))
+                size = int(np.count_nonzero(np.bincount(here[counted], minlength=domains.count)))
                 included = part.included
                 sums = np.bincount(domains.or_empty[included], weights=part.pods[included], minlength=domains.count)
                 pods = sums.astype(np.int64)[here]

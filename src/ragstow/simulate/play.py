@@ -251,7 +251,7 @@ class Play:
         if group in self._explained:
             return ()
         self._explained.add(group)
-        return _grouped(cycle.explain(decision.state, attempt.pod, decision))
+        return _grouped(cycle.explain(decision))
 
     def _note_refused(self, arrival: Arrival) -> None:
         pod = arrival.pod

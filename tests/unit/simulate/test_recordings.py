@@ -14,7 +14,10 @@ def test_recorded_decisions(recording: Recording) -> None:
     assert differences(recording, play(recording)) == []
 
 
-@pytest.mark.parametrize("recording", _ALL, ids=str)
+_OLDEST_AND_NEWEST = [recording for recording in _ALL if recording.release in ("1.33.13", "1.37.2")]
+
+
+@pytest.mark.parametrize("recording", _OLDEST_AND_NEWEST, ids=str)
 def test_recorded_decisions_one_by_one(recording: Recording) -> None:
     assert differences(recording, play(recording, one_by_one=True)) == []
 

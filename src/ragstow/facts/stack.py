@@ -62,6 +62,10 @@ class Stack:
 
     programs: tuple[StackProgram, ...]
 
+    def role(self, name: str) -> StackProgram | None:
+        """The program with this role."""
+        return next((program for program in self.programs if program.role == name), None)
+
     @cached_property
     def _by_container(self) -> Mapping[str, StackProgram]:
         return {name: program for program in self.programs for name in program.containers}

@@ -17,7 +17,6 @@ _LIMIT = re.compile(
     r"|limits? (?:of|for) (?:node ?pool|provisioner)|quota|insufficient capacity|out of (?:stock|resources)"
     r"|ZONE_RESOURCE_POOL_EXHAUSTED|(?:in )?backoff after failed scale-up|max pods"
 )
-_AUTOSCALERS = ("cluster-autoscaler", "karpenter", "cloud-autoscaler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +31,11 @@ class Refusal:
 
 def refusals(context: Context) -> Iterator[Refusal]:
     """The newest word of an autoscaler about each waiting workload, where it is a refusal."""
+    program = context.facts.stack.role("autoscaler")
+    known = program.containers if program is not None else ()
     for group in waiting(context):
         for pod in group.pods:
-            said = [event for event in context.events.about(pod) if _from_autoscaler(event)]
+            said = [event for event in context.events.about(pod) if _from_autoscaler(event, known)]
             if not said or said[0].reason in ("TriggeredScaleUp", "Nominated"):
                 continue
             lacking, limit = _LACKING.search(said[0].message), _LIMIT.search(said[0].message)
@@ -42,6 +43,6 @@ def refusals(context: Context) -> Iterator[Refusal]:
             break
 
 
-def _from_autoscaler(event: Event) -> bool:
-    known = any(name in event.component for name in _AUTOSCALERS)
-    return event.reason in ("NotTriggerScaleUp", "TriggeredScaleUp") or (known and event.reason in (*REASONS, "Nominated"))
+def _from_autoscaler(event: Event, known: tuple[str, ...]) -> bool:
+    its_own = any(name in event.component for name in known)
+    return event.reason in ("NotTriggerScaleUp", "TriggeredScaleUp") or (its_own and event.reason in (*REASONS, "Nominated"))

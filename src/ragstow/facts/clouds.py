@@ -95,6 +95,11 @@ class Clouds:
             self._products.setdefault((row.label, row.value), {})[row.memory_mib] = row.product
         self._memory_labels = {row.accelerator_label: row.memory_label for row in clouds}
         self._labels = tuple(dict.fromkeys(row.label for row in gpus))
+        sharing = (row.sharing for row in clouds if row.sharing is not None)
+        named = [label for row in clouds for label in (row.accelerator_label, row.count_label, row.memory_label)]
+        named += [label for item in sharing for label in (item.strategy, item.clients, item.partition)]
+        self.gpu_labels = frozenset(label for label in named if label)
+        """Every label by which a cloud names its cards, their number, memory and sharing."""
 
     def get(self, cloud: str) -> Cloud | None:
         """The cloud of this name."""

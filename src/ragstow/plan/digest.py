@@ -11,16 +11,11 @@ import json
 from typing import Any
 
 from ragstow.cluster import dra
+from ragstow.facts import Facts
 from ragstow.plan.situation import Situation
 
 _VOLATILE = ("nvidia.com/gfd.timestamp",)
-_LABELS = (
-    "nvidia.com/",
-    "ragstow.dev/",
-    "cloud.google.com/gke-",
-    "karpenter.k8s.aws/instance-gpu",
-    "eks.amazonaws.com/instance-gpu",
-)
+_PREFIXES = ("nvidia.com/", "ragstow.dev/")
 
 
 def digest(situation: Situation) -> str:
@@ -41,11 +36,16 @@ def digest(situation: Situation) -> str:
     return hashlib.sha256(json.dumps(state, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def _relevant(label: str, facts: Facts) -> bool:
+    """Whether a label says something about GPUs: the vendor's, ours, or one by which a cloud names its cards and their sharing."""
+    return (label.startswith(_PREFIXES) and label not in _VOLATILE) or label in facts.clouds.gpu_labels
+
+
 def _node(situation: Situation, name: str) -> dict[str, Any]:
     node, gpus = situation.nodes[name], situation.gpus[name]
     return {
         "name": name,
-        "labels": {key: value for key, value in node.labels.items() if key.startswith(_LABELS) and key not in _VOLATILE},
+        "labels": {key: value for key, value in node.labels.items() if _relevant(key, situation.facts)},
         "taints": sorted([taint.key, taint.value, taint.effect] for taint in node.taints if "unreachable" not in taint.key),
         "unschedulable": node.unschedulable,
         "ready": node.ready,

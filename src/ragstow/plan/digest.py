@@ -37,7 +37,7 @@ def digest(situation: Situation) -> str:
 
 
 def _relevant(label: str, facts: Facts) -> bool:
-    """Whether a label says something about GPUs: the vendor's, ours, or one by which a cloud names its cards and their sharing."""
+    """Whether a label says something about GPUs: the vendor's, ours, or a cloud's own way to name cards."""
     return (label.startswith(_PREFIXES) and label not in _VOLATILE) or label in facts.clouds.gpu_labels
 
 

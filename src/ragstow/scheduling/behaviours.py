@@ -136,9 +136,10 @@ DRA_INVALID_POOL_SKIPPED = _flag(
 )
 DRA_DISTINCT = Behaviour(
     "dra-distinct",
-    "distinctAttribute: asks only that the attribute exists, is dropped by the API server, or is honoured",
+    "distinctAttribute: asks only that the attribute exists, is dropped by the API server, compares with the latest device of "
+    "each request, or is honoured",
     "KEP-5075; dynamic-resource-allocation/structured",
-    (((0, 0, 0), "exists"), ((1, 35, 0), "dropped"), ((1, 36, 0), "honoured")),
+    (((0, 0, 0), "exists"), ((1, 35, 0), "dropped"), ((1, 36, 0), "latest"), ((1, 37, 0), "honoured")),
 )
 DRA_LIMIT_TEXT_REQUEST = _flag(
     "dra-limit-text-request",
@@ -164,6 +165,31 @@ DRA_CEL_ERROR_DEVICE = _flag(
     "dynamic-resource-allocation/structured, cel/errors.go",
     (1, 37, 0),
 )
+DRA_COUNTERS_BY_DRIVER = _flag(
+    "dra-counters-by-driver",
+    "shared counters are kept for each driver and pool; before, for each pool name",
+    "dynamic-resource-allocation/structured",
+    (1, 37, 0),
+)
+DRA_COUNTERS_EVERYWHERE = _flag(
+    "dra-counters-everywhere",
+    "slices of shared counters count on every node, so an incomplete or invalid pool of counters is one everywhere",
+    "dynamic-resource-allocation/structured",
+    (1, 36, 0),
+    (1, 37, 0),
+)
+DRA_ALL_STATIC = _flag(
+    "dra-all-static",
+    "All means every device that could hold the request; before, a shareable device without room was left out",
+    "dynamic-resource-allocation/structured",
+    (1, 37, 0),
+)
+DRA_STEP_FORMAT = _flag(
+    "dra-step-format",
+    "a capacity request rounded to a step is written in the step's format; before, always as a binary quantity",
+    "dynamic-resource-allocation/structured",
+    (1, 37, 0),
+)
 
 TABLE: tuple[Behaviour[bool] | Behaviour[str], ...] = (
     NODE_NAME_FIRST, DYNAMIC_RESOURCES, DECLARED_FEATURES, FIT_UNRESOLVABLE, POD_LEVEL_RESOURCES, RESIZE_THREE_SUMS,
@@ -171,6 +197,7 @@ TABLE: tuple[Behaviour[bool] | Behaviour[str], ...] = (
     EXTENDED_CLAIMS, TAINT_TEXT_SHORT, RWOP_TEXT_LONG, PREEMPTION_TEXT, NO_CLAIMS_TEXT, BUDGETS_STOP, DRA_PARTITIONS,
     DEVICE_TAINT_RULES, DRA_POOLS_SORTED, DRA_POOLS_WHOLE, DRA_INVALID_POOL_SKIPPED, DRA_DISTINCT, DRA_LIMIT_TEXT_REQUEST,
     DRA_TIMEOUT_ERROR, DRA_ALTERNATIVE_INDEX, DRA_CEL_ERROR_DEVICE,
+    DRA_COUNTERS_BY_DRIVER, DRA_COUNTERS_EVERYWHERE, DRA_ALL_STATIC, DRA_STEP_FORMAT,
 )  # fmt: skip
 """Every behaviour that depends on the release, in the order of this file."""
 

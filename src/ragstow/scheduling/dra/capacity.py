@@ -13,8 +13,10 @@ from ragstow.scheduling.dra.model import Capacity, Device, RequestPolicy
 Amounts = Mapping[str, int]
 Requested = Mapping[str, Quantity] | None
 
+_NONE: Amounts = {}
 
-def fits(device: Device, requested: Requested, used: Amounts, planned: Amounts) -> bool:
+
+def fits(device: Device, requested: Requested, used: Amounts = _NONE, planned: Amounts = _NONE) -> bool:
     """Whether the request keeps every capacity of the device within its value and its policy.
 
     Args:
@@ -34,15 +36,21 @@ def fits(device: Device, requested: Requested, used: Amounts, planned: Amounts) 
     return True
 
 
-def consumption(device: Device, requested: Requested) -> dict[str, Quantity]:
-    """What the request takes of each capacity of the device."""
-    return {name: consumed(requested, name, capacity) for name, capacity in device.capacity.items()}
+def consumption(device: Device, requested: Requested, *, step_format: bool = True) -> dict[str, Quantity]:
+    """What the request takes of each capacity of the device; `step_format` see `consumed`."""
+    return {name: consumed(requested, name, item, step_format=step_format) for name, item in device.capacity.items()}
 
 
-def consumed(requested: Requested, name: str, capacity: Capacity) -> Quantity:
+def consumed(requested: Requested, name: str, capacity: Capacity, *, step_format: bool = True) -> Quantity:
     """What a request takes of one capacity.
 
     Without a request the policy's default, else everything; with one the request, rounded up to the policy's range or values.
+
+    Args:
+        requested: the capacity requests by name.
+        name: of this capacity.
+        capacity: what the device has.
+        step_format: an amount rounded to a step is written like the step, else as a binary quantity.
     """
     asked = requested.get(name) if requested else None
     policy = capacity.policy
@@ -51,20 +59,14 @@ def consumed(requested: Requested, name: str, capacity: Capacity) -> Quantity:
     if policy is None:
         return asked
     if policy.has_range and policy.minimum is not None:
-        return _round_to_range(asked, policy.minimum, policy.step)
-    for value in policy.values:
-        if asked.nano <= value.nano:
-            return value
-    return asked
-
-
-def _round_to_range(asked: Quantity, minimum: Quantity, step: Quantity | None) -> Quantity:
-    if asked.nano < minimum.nano:
-        return minimum
-    if step is None or not step.value:
-        return asked
-    steps = -(-(asked.value - minimum.value) // step.value)
-    return Quantity((minimum.value + step.value * steps) * NANO, "binary")
+        if asked.nano < policy.minimum.nano:
+            return policy.minimum
+        step = policy.step
+        if step is None or not step.value:
+            return asked
+        steps = -(-(asked.value - policy.minimum.value) // step.value)
+        return Quantity((policy.minimum.value + step.value * steps) * NANO, step.format if step_format else "binary")
+    return next((value for value in policy.values if asked.nano <= value.nano), asked)
 
 
 def _violates(amount: Quantity, policy: RequestPolicy | None) -> bool:

@@ -58,7 +58,8 @@ class DraCluster:
 
     def inputs(self) -> Inputs:
         """What holds for all nodes of one pod's cycle."""
-        return Inputs(self.rules, self.classes, self.selectors, self.allocated, AvailableCounters(self.allocated))
+        available = AvailableCounters(self.allocated, by_driver=self.rules.counters_by_driver)
+        return Inputs(self.rules, self.classes, self.selectors, self.allocated, available)
 
     def allocate(self, claim: Claim, allocation: Allocation) -> None:
         """Gives a claim (new ones are added) its devices."""

@@ -1,8 +1,7 @@
 """Constraints over the devices of one claim: all share an attribute, or all differ in it.
 
 They keep what has been taken so far; `add` takes or refuses a device, `remove` gives one back. Source: matchAttributeConstraint
-and distinctAttributeConstraint of k8s.io/dynamic-resource-allocation/structured. Kept as there: the distinct constraint
-remembers one value for each request name, the latest, so a request for several devices only compares with its last one.
+and distinctAttributeConstraint of k8s.io/dynamic-resource-allocation/structured.
 """
 
 from __future__ import annotations
@@ -52,14 +51,20 @@ class MatchAttribute:
 
 
 class DistinctAttribute:
-    """All devices must have the attribute, and (`by_value`) different values."""
+    """All devices must have the attribute, with different values.
 
-    def __init__(self, spec: Constraint, attribute: str, by_value: bool) -> None:
+    Args:
+        spec: the constraint.
+        attribute: the attribute's full name.
+        mode: "exists" compares nothing, "latest" compares with the latest device of each request, else with all.
+    """
+
+    def __init__(self, spec: Constraint, attribute: str, mode: str) -> None:
         self._requests = frozenset(spec.requests)
         self._attribute = attribute
-        self._by_value = by_value
-        self._values: dict[str, Attribute] = {}
-        self._count = 0
+        self._mode = mode
+        self._values: list[Attribute] = []
+        self._latest: dict[str, Attribute] = {}
 
     def add(self, request: str, alternative: str, device: Device) -> bool:
         """See `Tracker`."""
@@ -68,17 +73,18 @@ class DistinctAttribute:
         value = lookup(device, self._attribute)
         if value is None:
             return False
-        if self._count and self._by_value and value in self._values.values():
+        known = self._latest.values() if self._mode == "latest" else self._values
+        if self._mode != "exists" and known and (value in known or not value[0]):
             return False
-        self._values[request] = value
-        self._count += 1
+        self._values.append(value)
+        self._latest[request] = value
         return True
 
     def remove(self, request: str, alternative: str) -> None:
-        """See `Tracker`."""
+        """See `Tracker`; the latest value of a request is then forgotten, not restored."""
         if _concerns(self._requests, request, alternative):
-            self._values.pop(request, None)
-            self._count -= 1
+            self._values.pop()
+            self._latest.pop(request, None)
 
 
 def lookup(device: Device, name: str) -> Attribute | None:

@@ -1,8 +1,8 @@
 """Shared counters (KEP-4815): what a pool has left, and what a search consumes.
 
-Kept as in k8s.io/dynamic-resource-allocation/structured: counters are kept by the name of the pool alone, all counter sets of
-the pool must stay within their values, and what a device consumed is given back only when a search takes that device back.
-Amounts are in nano units.
+All counter sets of a pool must stay within their values. Before 1.37 they are kept by the name of the pool alone, so equally
+named pools of two drivers meet. Amounts are in nano units. Source: checkAvailableCounters of
+k8s.io/dynamic-resource-allocation/structured.
 """
 
 from __future__ import annotations
@@ -14,16 +14,30 @@ from ragstow.scheduling.dra.state import AllocatedDevices
 CounterSets = dict[str, dict[str, int]]
 
 
-class AvailableCounters:
-    """Counters left by the claims allocated before; found once for each pool name, for all nodes of a cycle."""
+Key = tuple[str, str]
 
-    def __init__(self, allocated: AllocatedDevices) -> None:
+
+class AvailableCounters:
+    """Counters left by the claims allocated before; found once for each pool, for all nodes of a cycle.
+
+    Args:
+        allocated: the devices in use.
+        by_driver: whether pools of different drivers are kept apart.
+    """
+
+    def __init__(self, allocated: AllocatedDevices, *, by_driver: bool = True) -> None:
         self._allocated = allocated
-        self._known: dict[str, tuple[CounterSets, bool]] = {}
+        self._by_driver = by_driver
+        self._known: dict[Key, tuple[CounterSets, bool]] = {}
+
+    def key(self, pool: Pool) -> Key:
+        """What a pool's counters are kept under."""
+        return (pool.driver if self._by_driver else "", pool.name)
 
     def of(self, pool: Pool) -> tuple[CounterSets, bool]:
         """What is left by counter set, and whether any counter of the pool is already overdrawn."""
-        known = self._known.get(pool.name)
+        key = self.key(pool)
+        known = self._known.get(key)
         if known is None:
             left = {name: dict(values) for name, values in (pool.counters or {}).items()}
             for item in (*pool.here, *pool.elsewhere):
@@ -31,7 +45,7 @@ class AvailableCounters:
                     if device.consumes and self._allocated.any(device.id):
                         _subtract(left, device)
             overdrawn = any(value < 0 for values in left.values() for value in values.values())
-            known = self._known[pool.name] = (left, overdrawn)
+            known = self._known[key] = (left, overdrawn)
         return known
 
 
@@ -40,12 +54,12 @@ class ConsumedCounters:
 
     def __init__(self, available: AvailableCounters) -> None:
         self._available = available
-        self._consumed: dict[str, CounterSets] = {}
+        self._consumed: dict[Key, CounterSets] = {}
 
     def take(self, pool: Pool, device: Device) -> bool:
         """Consumes what the device needs; False, and nothing consumed, where some counter would be overdrawn."""
         left, overdrawn = self._available.of(pool)
-        consumed = self._consumed.setdefault(pool.name, {})
+        consumed = self._consumed.setdefault(self._available.key(pool), {})
         fits = not overdrawn
         for set_name, values in device.consumes:
             taken = consumed.setdefault(set_name, {})
@@ -60,7 +74,7 @@ class ConsumedCounters:
 
     def give_back(self, pool: Pool, device: Device) -> None:
         """Returns what `take` consumed."""
-        consumed = self._consumed[pool.name]
+        consumed = self._consumed[self._available.key(pool)]
         for set_name, values in device.consumes:
             for name, amount in values.items():
                 consumed[set_name][name] -= amount

@@ -52,7 +52,7 @@ class PoolIndex:
         self._known: dict[str, tuple[Node, tuple[Pool, ...]]] = {}
         for item in sorted(slices, key=lambda entry: entry.name):
             self._of_pool.setdefault((item.driver, item.pool), []).append(item)
-            if item.node_name:
+            if item.node_name and not self._everywhere(item):
                 self._of_node.setdefault(item.node_name, []).append(item)
             else:
                 self._shared.append(item)
@@ -64,7 +64,7 @@ class PoolIndex:
             return known[1]
         found: dict[PoolId, list[Slice]] = {}
         for item in (*self._of_node.get(node.name, ()), *self._shared):
-            if reaches(item, node):
+            if self._everywhere(item) or reaches(item, node):
                 _add(found, item)
         pools = [pool for pool_id, slices in found.items() if (pool := self._build(pool_id, slices)) is not None]
         pools.sort(key=lambda pool: (_has_binding_conditions(pool), pool.driver, pool.name))
@@ -77,6 +77,9 @@ class PoolIndex:
         for item in (*self._of_node.get(node.name, ()), *self._shared):
             if reaches(item, node):
                 yield from (device for device in item.devices if not item.per_device or device_reaches(device, node))
+
+    def _everywhere(self, item: Slice) -> bool:
+        return self._rules.counters_everywhere and bool(item.counter_sets)
 
     def _build(self, pool_id: PoolId, here: Sequence[Slice]) -> Pool | None:
         driver, name = pool_id

@@ -45,6 +45,11 @@ class RequestData:
         """The name of the request in results: "request" or "request/alternative"."""
         return f"{self.parent}/{self.request.name}" if self.parent else self.request.name
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """Request and alternative ("" for none), as constraints name them."""
+        return (self.parent, self.request.name) if self.parent else (self.request.name, "")
+
 
 @dataclass(slots=True)
 class Prepared:
@@ -66,7 +71,7 @@ class Preparation:
         pools: the pools on the node.
         rules: the release.
         selectable: whether a device passes the selectors of a request.
-        fits_capacity: whether a request fits into the capacity of a device.
+        fits_capacity: whether a device counts for an All request, by its capacity.
     """
 
     def __init__(
@@ -179,8 +184,7 @@ class Preparation:
             if constraint.match_attribute is not None:
                 made.append(MatchAttribute(constraint, constraint.match_attribute))
             elif constraint.distinct_attribute is not None and self._rules.distinct != "dropped":
-                by_value = self._rules.distinct == "values"
-                made.append(DistinctAttribute(constraint, constraint.distinct_attribute, by_value))
+                made.append(DistinctAttribute(constraint, constraint.distinct_attribute, self._rules.distinct))
             else:
                 raise AllocationError(
                     f"claim {claim.key}, constraint #{index}: empty constraint (unsupported constraint type?)"

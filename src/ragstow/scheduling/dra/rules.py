@@ -21,9 +21,12 @@ class DraRules:
 
     Search: `whole_pool` completeness counts the slices of all nodes, `incomplete_used` devices of an incomplete pool are taken
     for counts, `invalid_is_error` an invalid pool fails the search when it is reached, `first_alternative_only` alternatives
-    that ask for All lose their index, `limit_by_request` the limit of 32 devices is checked and worded for each request.
+    that ask for All lose their index, `limit_by_request` the limit of 32 devices is checked and worded for each request,
+    `counters_by_driver` counters of equally named pools are apart, `counters_everywhere` slices of counters count on all nodes,
+    `all_static` All means devices that could ever hold the request, `step_format` rounded amounts keep the step's format.
 
-    `distinct`: distinctAttribute asks that the attribute "exists", for different "values", or is "dropped" by the API server.
+    `distinct`: distinctAttribute asks that the attribute "exists", that the value differs from the "latest" of each request,
+    that all values differ ("honoured"), or is "dropped" by the API server.
     `scorer`: "none", "new" (the i-th new allocation for the i-th claim), "all" (also those allocated before).
     """
 
@@ -39,8 +42,12 @@ class DraRules:
     first_alternative_only: bool = False
     limit_by_request: bool = True
     device_in_error: bool = True
+    counters_by_driver: bool = True
+    counters_everywhere: bool = False
+    all_static: bool = True
+    step_format: bool = True
     timeout_is_error: bool = True
-    distinct: str = "values"
+    distinct: str = "honoured"
     scorer: str = "all"
 
 
@@ -62,6 +69,10 @@ def rules_for(release: Release) -> DraRules:
         limit_by_request=behaviours.DRA_LIMIT_TEXT_REQUEST.at(release),
         device_in_error=behaviours.DRA_CEL_ERROR_DEVICE.at(release),
         timeout_is_error=behaviours.DRA_TIMEOUT_ERROR.at(release),
-        distinct={"honoured": "values"}.get(behaviours.DRA_DISTINCT.at(release), behaviours.DRA_DISTINCT.at(release)),
+        counters_by_driver=behaviours.DRA_COUNTERS_BY_DRIVER.at(release),
+        counters_everywhere=behaviours.DRA_COUNTERS_EVERYWHERE.at(release),
+        all_static=behaviours.DRA_ALL_STATIC.at(release),
+        step_format=behaviours.DRA_STEP_FORMAT.at(release),
+        distinct=behaviours.DRA_DISTINCT.at(release),
         scorer=behaviours.CLAIM_SCORE.at(release),
     )

@@ -2,8 +2,6 @@
 
 Depth first with backtracking; within one request only ascending combinations are tried, as they are sets. A candidate must be
 free, pass the selectors, have capacity and counters left, have no untolerated taint and meet the constraints, in this order.
-What the real allocator forgets to give back when a candidate fails late (counters after a taint or a constraint, all of it
-after a late capacity check) is forgotten here too: it can decide later alternatives of the same search.
 Source: allocateOne and allocateDevice of k8s.io/dynamic-resource-allocation/structured.
 """
 
@@ -43,6 +41,10 @@ class Taken:
     data: RequestData
     candidate: Candidate
     shared: bool
+    reserved: bool
+    """Whether it consumed counters (a further share of a device does not)."""
+    first: bool
+    """Whether it is the first share of its device in this search."""
     consumed: Mapping[str, Quantity] | None
 
 
@@ -91,7 +93,7 @@ class Search:
             NotEvaluated: a selector could not be evaluated here.
             SearchTooLong: given up.
         """
-        preparation = Preparation(self._in.classes, self._pools, self._rules, self._selectable, self._fits)
+        preparation = Preparation(self._in.classes, self._pools, self._rules, self._selectable, self._counts_for_all)
         self._prepared = preparation.prepare(self._claims)
         self._matches.clear()
         try:
@@ -178,42 +180,42 @@ class Search:
         pool, _, device = candidate
         data = self._prepared.data[key]
         shareable = self._rules.consumable and device.shareable
-        holders = self._allocating.setdefault(device.id, set())
+        holders = self._allocating.get(device.id, ())
         if data.request.admin:
             if not shareable and claim in holders:
                 return False
         elif self._in_use(device.id):
             return False
+        reserved = False
         if device.consumes:
             if not self._rules.partitionable:
                 return False
-            has_share = shareable and (self._in.allocated.has_capacity(device.id) or device.id in self._planned)
-            if not has_share and not self._counters.take(pool, device):
-                return False
-        if self._rules.taints and taints.prevented(device, data.request.tolerations):
+            if not (shareable and (self._in.allocated.has_capacity(device.id) or device.id in self._planned)):
+                if not self._counters.take(pool, device):
+                    return False
+                reserved = True
+        if not self._allowed(claim, data, device, must):
+            if reserved:
+                self._counters.give_back(pool, device)
             return False
-        if not self._constrain(claim, data, device, must):
-            return False
-        if not shareable:
-            holders.add(claim)
-        consumed: Mapping[str, Quantity] | None = None
-        if self._rules.consumable:
-            if not self._fits(data, device):
-                return False
-            if shareable:
-                consumed = capacity.consumption(device, data.request.capacity)
-                planned = self._planned.setdefault(device.id, Counter())
-                for name, amount in consumed.items():
-                    planned[name] += amount.nano
-        self.result[claim].append(Taken(data, candidate, shareable, consumed or None))
+        taken = Taken(data, candidate, shareable, reserved, device.id not in self._planned, None)
+        if shareable:
+            consumed = capacity.consumption(device, data.request.capacity, step_format=self._rules.step_format)
+            planned = self._planned.setdefault(device.id, Counter())
+            for name, amount in consumed.items():
+                planned[name] += amount.nano
+            taken.consumed = consumed or None
+        else:
+            self._allocating.setdefault(device.id, set()).add(claim)
+        self.result[claim].append(taken)
         return True
 
-    def _constrain(self, claim: int, data: RequestData, device: Device, must: bool) -> bool:
-        request = data.parent or data.request.name
-        alternative = data.request.name if data.parent else ""
+    def _allowed(self, claim: int, data: RequestData, device: Device, must: bool) -> bool:
+        if self._rules.taints and taints.prevented(device, data.request.tolerations):
+            return False
         trackers = self._prepared.constraints[claim]
         for index, tracker in enumerate(trackers):
-            if tracker.add(request, alternative, device):
+            if tracker.add(*data.names, device):
                 continue
             if must:
                 raise AllocationError(
@@ -221,27 +223,30 @@ class Search:
                     "a claim constraint would not be satisfied"
                 )
             for added in trackers[:index]:
-                added.remove(request, alternative)
+                added.remove(*data.names)
             return False
-        return True
+        if self._fits(data, device):
+            return True
+        for tracker in trackers:
+            tracker.remove(*data.names)
+        return False
 
     def _give_back(self, key: Key, candidate: Candidate) -> None:
         claim = key[0]
         pool, _, device = candidate
         taken = self.result[claim].pop()
-        data = taken.data
         for tracker in self._prepared.constraints[claim]:
-            tracker.remove(data.parent or data.request.name, data.request.name if data.parent else "")
-        self._allocating[device.id].discard(claim)
+            tracker.remove(*taken.data.names)
+        if taken.reserved:
+            self._counters.give_back(pool, device)
         if not taken.shared:
-            if device.consumes:
-                self._counters.give_back(pool, device)
+            self._allocating[device.id].discard(claim)
+        elif taken.first:
+            del self._planned[device.id]
         elif taken.consumed is not None:
-            planned: Counter[str] = self._planned[device.id]
+            planned = self._planned[device.id]
             for name, amount in taken.consumed.items():
                 planned[name] -= amount.nano
-            if not any(planned.values()):
-                del self._planned[device.id]
 
     def _in_use(self, device: DeviceId) -> bool:
         return self._in.allocated.whole(device) or bool(self._allocating.get(device))
@@ -251,6 +256,11 @@ class Search:
             return True
         planned: Mapping[str, int] = self._planned.get(device.id, {})
         return capacity.fits(device, data.request.capacity, self._in.allocated.capacity(device.id), planned)
+
+    def _counts_for_all(self, data: RequestData, device: Device) -> bool:
+        if self._rules.consumable and self._rules.all_static:
+            return capacity.fits(device, data.request.capacity)
+        return self._fits(data, device)
 
     def _selectable(self, key: Key, data: RequestData, candidate: Candidate) -> bool:
         _, item, device = candidate

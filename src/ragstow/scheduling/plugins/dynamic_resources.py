@@ -168,17 +168,16 @@ class DynamicResources(
     ) -> tuple[PostFilterResult | None, Status]:
         """Takes the devices of an unused claim away when the claim kept the pod from a node."""
         cycle = state.find(_KEY)
+        talkative = NO_CLAIMS_TEXT.at(self.handle.release)
         if cycle is None:
-            return None, unschedulable("no new claims to deallocate") if NO_CLAIMS_TEXT.at(
-                self.handle.release
-            ) else unschedulable()
+            return None, unschedulable(*(["no new claims to deallocate"] if talkative else []))
         for index in sorted(cycle.unavailable):
             claim = cycle.claims[index]
             users = claim.reserved_for
             if claim is not cycle.extended and (not users or (len(users) == 1 and users[0][2] == pod.pod.uid)):
                 self._cluster.deallocate(claim)
                 return None, unschedulable("deallocation of ResourceClaim completed")
-        return None, unschedulable("still not schedulable")
+        return None, unschedulable(*(["still not schedulable"] if talkative else []))
 
     def pre_score(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
         """Skip in releases that do not score claims."""
@@ -273,7 +272,7 @@ class DynamicResources(
             return failure(f"not evaluated: {error.reason.text}")
         except SearchTooLong:
             text = "timed out trying to allocate devices"
-            return failure(text) if self._rules.timeout_is_error else unresolvable(text)
+            return failure(f"node {node.name}: {text}") if self._rules.timeout_is_error else unresolvable(text)
 
 
 def _shown(allocation: Allocation) -> Mapping[str, Any]:

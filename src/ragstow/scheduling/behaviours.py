@@ -178,6 +178,12 @@ DRA_COUNTERS_EVERYWHERE = _flag(
     (1, 36, 0),
     (1, 37, 0),
 )
+DRA_ANY_SHARE = _flag(
+    "dra-any-share",
+    "a shareable device with any share in use pays no counters again; before, only one of whose capacity something is taken",
+    "dynamic-resource-allocation/structured",
+    (1, 37, 0),
+)
 DRA_ALL_STATIC = _flag(
     "dra-all-static",
     "All means every device that could hold the request; before, a shareable device without room was left out",
@@ -197,7 +203,7 @@ TABLE: tuple[Behaviour[bool] | Behaviour[str], ...] = (
     EXTENDED_CLAIMS, TAINT_TEXT_SHORT, RWOP_TEXT_LONG, PREEMPTION_TEXT, NO_CLAIMS_TEXT, BUDGETS_STOP, DRA_PARTITIONS,
     DEVICE_TAINT_RULES, DRA_POOLS_SORTED, DRA_POOLS_WHOLE, DRA_INVALID_POOL_SKIPPED, DRA_DISTINCT, DRA_LIMIT_TEXT_REQUEST,
     DRA_TIMEOUT_ERROR, DRA_ALTERNATIVE_INDEX, DRA_CEL_ERROR_DEVICE,
-    DRA_COUNTERS_BY_DRIVER, DRA_COUNTERS_EVERYWHERE, DRA_ALL_STATIC, DRA_STEP_FORMAT,
+    DRA_COUNTERS_BY_DRIVER, DRA_COUNTERS_EVERYWHERE, DRA_ANY_SHARE, DRA_ALL_STATIC, DRA_STEP_FORMAT,
 )  # fmt: skip
 """Every behaviour that depends on the release, in the order of this file."""
 

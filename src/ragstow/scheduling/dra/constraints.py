@@ -14,8 +14,11 @@ from ragstow.scheduling.dra.model import Attribute, Constraint, Device
 class Tracker(Protocol):
     """A constraint at work."""
 
+    def concerns(self, request: str, alternative: str) -> bool:
+        """Whether devices of this request count (`alternative` is "" for an exact request)."""
+
     def add(self, request: str, alternative: str, device: Device) -> bool:
-        """Takes the device if the constraint allows it (`alternative` is "" for an exact request)."""
+        """Takes the device if the constraint allows it."""
 
     def remove(self, request: str, alternative: str) -> None:
         """Gives back the device taken last for this request."""
@@ -30,9 +33,13 @@ class MatchAttribute:
         self._value: Attribute | None = None
         self._count = 0
 
+    def concerns(self, request: str, alternative: str) -> bool:
+        """See `Tracker`."""
+        return _concerns(self._requests, request, alternative)
+
     def add(self, request: str, alternative: str, device: Device) -> bool:
         """See `Tracker`."""
-        if not _concerns(self._requests, request, alternative):
+        if not self.concerns(request, alternative):
             return True
         value = lookup(device, self._attribute)
         if value is None:
@@ -46,7 +53,7 @@ class MatchAttribute:
 
     def remove(self, request: str, alternative: str) -> None:
         """See `Tracker`."""
-        if _concerns(self._requests, request, alternative):
+        if self.concerns(request, alternative):
             self._count -= 1
 
 
@@ -66,9 +73,13 @@ class DistinctAttribute:
         self._values: list[Attribute] = []
         self._latest: dict[str, Attribute] = {}
 
+    def concerns(self, request: str, alternative: str) -> bool:
+        """See `Tracker`."""
+        return _concerns(self._requests, request, alternative)
+
     def add(self, request: str, alternative: str, device: Device) -> bool:
         """See `Tracker`."""
-        if not _concerns(self._requests, request, alternative):
+        if not self.concerns(request, alternative):
             return True
         value = lookup(device, self._attribute)
         if value is None:
@@ -82,7 +93,7 @@ class DistinctAttribute:
 
     def remove(self, request: str, alternative: str) -> None:
         """See `Tracker`; the latest value of a request is then forgotten, not restored."""
-        if _concerns(self._requests, request, alternative):
+        if self.concerns(request, alternative):
             self._values.pop()
             self._latest.pop(request, None)
 

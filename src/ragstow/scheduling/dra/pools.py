@@ -137,7 +137,7 @@ def _add(found: dict[PoolId, list[Slice]], item: Slice) -> None:
 
 
 def _has_binding_conditions(pool: Pool) -> bool:
-    return any(device.has_binding_conditions for item in pool.here for device in item.devices)
+    return not pool.invalid and any(device.has_binding_conditions for item in pool.here for device in item.devices)
 
 
 def _duplicate_device(slices: Sequence[Slice]) -> str:

@@ -7,7 +7,7 @@ Allocate and validateDeviceRequest of k8s.io/dynamic-resource-allocation/structu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ragstow.scheduling.dra.constraints import DistinctAttribute, MatchAttribute, Tracker
@@ -39,6 +39,8 @@ class RequestData:
     device_class: DeviceClass
     count: int = 0
     all_devices: tuple[Candidate, ...] = ()
+    kind: Hashable = None
+    """Equal for requests of one claim that leave the same behind when they take a device."""
 
     @property
     def name(self) -> str:
@@ -57,6 +59,8 @@ class Prepared:
 
     data: dict[Key, RequestData] = field(default_factory=dict)
     constraints: list[list[Tracker]] = field(default_factory=list)
+    memorable: bool = True
+    """Whether what is taken, whatever the order, decides the rest of a search."""
 
 
 Selectable = Callable[[Key, RequestData, Candidate], bool]
@@ -111,6 +115,12 @@ class Preparation:
                     f"{MAX_DEVICES_PER_CLAIM}"
                 )
             made.constraints.append(self._trackers(claim))
+            if self._rules.distinct == "latest" and any(entry.distinct_attribute is not None for entry in claim.constraints):
+                made.memorable = False
+        for (claim_index, _, _), data in made.data.items():
+            concerned = tuple(tracker.concerns(*data.names) for tracker in made.constraints[claim_index])
+            requested = frozenset((data.request.capacity or {}).items())
+            data.kind = (data.request.admin, requested, concerned)
         return made
 
     def _prepare_request(self, made: Prepared, claim: Claim, request: DeviceRequest, at: tuple[int, int]) -> int:

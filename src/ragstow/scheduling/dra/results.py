@@ -12,7 +12,7 @@ from typing import Any
 from ragstow.cluster.objects import Node
 from ragstow.scheduling.dra.model import Allocation, DeviceResult, NodeScope
 from ragstow.scheduling.dra.requests import AllocationError
-from ragstow.scheduling.dra.search import Taken
+from ragstow.scheduling.dra.taking import Taken
 
 
 def allocation(taken: Sequence[Taken], node: Node) -> Allocation:

@@ -23,7 +23,8 @@ class DraRules:
     for counts, `invalid_is_error` an invalid pool fails the search when it is reached, `first_alternative_only` alternatives
     that ask for All lose their index, `limit_by_request` the limit of 32 devices is checked and worded for each request,
     `counters_by_driver` counters of equally named pools are apart, `counters_everywhere` slices of counters count on all nodes,
-    `all_static` All means devices that could ever hold the request, `step_format` rounded amounts keep the step's format.
+    `any_share` a device with any share in use pays no counters again, `all_static` All means devices that could ever hold the
+    request, `step_format` rounded amounts keep the step's format.
 
     `distinct`: distinctAttribute asks that the attribute "exists", that the value differs from the "latest" of each request,
     that all values differ ("honoured"), or is "dropped" by the API server.
@@ -44,6 +45,7 @@ class DraRules:
     device_in_error: bool = True
     counters_by_driver: bool = True
     counters_everywhere: bool = False
+    any_share: bool = True
     all_static: bool = True
     step_format: bool = True
     timeout_is_error: bool = True
@@ -71,6 +73,7 @@ def rules_for(release: Release) -> DraRules:
         timeout_is_error=behaviours.DRA_TIMEOUT_ERROR.at(release),
         counters_by_driver=behaviours.DRA_COUNTERS_BY_DRIVER.at(release),
         counters_everywhere=behaviours.DRA_COUNTERS_EVERYWHERE.at(release),
+        any_share=behaviours.DRA_ANY_SHARE.at(release),
         all_static=behaviours.DRA_ALL_STATIC.at(release),
         step_format=behaviours.DRA_STEP_FORMAT.at(release),
         distinct=behaviours.DRA_DISTINCT.at(release),

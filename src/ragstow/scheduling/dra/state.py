@@ -44,9 +44,9 @@ class AllocatedDevices:
         """Whether the device is taken, wholly or in shares: its counters are consumed."""
         return device in self._whole or device in self._shares or device in self._consumers
 
-    def has_capacity(self, device: DeviceId) -> bool:
-        """Whether some capacity of the device is booked."""
-        return device in self._consumers
+    def shared(self, device: DeviceId, *, with_capacity: bool) -> bool:
+        """Whether shares of the device are in use (`with_capacity`: only shares that take some of its capacity)."""
+        return device in (self._consumers if with_capacity else self._shares)
 
     def capacity(self, device: DeviceId) -> Mapping[str, int]:
         """Capacity taken of a device by name, in nano units."""

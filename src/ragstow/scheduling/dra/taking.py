@@ -73,6 +73,14 @@ class Taking:
         planned: Mapping[str, int] = self._planned.get(device.id, {})
         return capacity.fits(device, data.request.capacity, self._allocated.capacity(device.id), planned)
 
+    def ever(self, data: RequestData, device: Device) -> bool:
+        """Whether the request could take the device if nothing else were taken; counters and constraints apart."""
+        if not data.request.admin and self._allocated.whole(device.id):
+            return False
+        if self._rules.taints and taints.prevented(device, data.request.tolerations):
+            return False
+        return not self._rules.consumable or capacity.fits(device, data.request.capacity, self._allocated.capacity(device.id))
+
     def take(self, key: Key, candidate: Candidate, *, must: bool) -> bool:
         """Takes the device for the request if all allows it.
 

@@ -19,6 +19,7 @@ import yaml
 
 from ragstow.cluster.build import build
 from ragstow.cluster.snapshot import Snapshot
+from ragstow.scheduling.framework import Code
 from ragstow.scheduling.release import Release
 from ragstow.simulate.engine import GATED, Attempt, Engine, Options
 from support import DATA
@@ -222,7 +223,9 @@ def observed(attempt: Attempt, recorded: Line, *, sampled: bool) -> Line:
         line.update(feasible_all=decision.feasible_seen, reasons=dict(decision.reasons))
         line["rejected_by"] = {node: f"{status.plugin}:{status.code}" for node, status in decision.rejected.items()}
     if decision.message:
-        line["err"] = decision.message
+        # Of several nodes whose filters failed, any one's text may have become the pod's.
+        failed = {status.message for status in decision.rejected.values() if status.code is Code.ERROR}
+        line["err"] = recorded["err"] if recorded.get("err") in failed else decision.message
     if decision.pre_filter is not None:
         line["prefilter"] = f"{decision.pre_filter.plugin}:{decision.pre_filter.code}"
     if decision.error is not None and decision.score_error is None and decision.feasible_seen:

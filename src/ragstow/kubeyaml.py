@@ -169,7 +169,7 @@ def _documents(
                 continue
             where: dict[tuple[str | int, ...], int] = {}
             if lines:
-                _note_lines(node, (), where)
+                _note_lines(node, (), first_line, where)
             yield Document(value, node.start_mark.line + first_line, tuple(loader.warnings), where)
     except yaml.YAMLError as error:
         raise _refuse(error, text, file, first_line) from None
@@ -378,16 +378,16 @@ _Loader.add_constructor(None, _untagged)
 _Loader.add_constructor("tag:yaml.org,2002:timestamp", lambda loader, node: loader.construct_scalar(node))
 
 
-def _note_lines(node: Any, path: tuple[str | int, ...], into: dict[tuple[str | int, ...], int]) -> None:
-    into.setdefault(path, node.start_mark.line + 1)
+def _note_lines(node: Any, path: tuple[str | int, ...], first_line: int, into: dict[tuple[str | int, ...], int]) -> None:
+    into.setdefault(path, node.start_mark.line + first_line)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode):
-                into[(*path, str(key.value))] = key.start_mark.line + 1
-                _note_lines(value, (*path, str(key.value)), into)
+                into[(*path, str(key.value))] = key.start_mark.line + first_line
+                _note_lines(value, (*path, str(key.value)), first_line, into)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            _note_lines(item, (*path, index), into)
+            _note_lines(item, (*path, index), first_line, into)
 
 
 def _refuse(error: yaml.YAMLError, text: str, file: str | None, first_line: int) -> InputError:

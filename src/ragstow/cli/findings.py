@@ -36,6 +36,8 @@ def emit_findings(
     now: str = "",
     level: Severity = "medium",
     suppressed: tuple[Any, ...] = (),
+    files: tuple[str, ...] = (),
+    compact: bool = False,
 ) -> None:
     """Print a report.
 
@@ -47,6 +49,8 @@ def emit_findings(
         now: RFC 3339, for ages in text.
         level: the severity from which a finding is a failure (JUnit).
         suppressed: findings that annotations suppress, with their reasons (SARIF shows them as such).
+        files: what was read, so that JUnit shows clean files too.
+        compact: text in lines that begin with file and line, as compilers write.
     """
     from ragstow.cli import output as out
 
@@ -62,9 +66,9 @@ def emit_findings(
     elif output == "junit":
         from ragstow.rules.junit import junit
 
-        click.echo(junit(report, level), nl=False)
+        click.echo(junit(report, level, files), nl=False)
     else:
         from ragstow.cli import table
         from ragstow.cli.findings_text import show
 
-        show(report, head or "", now=now, room=table.width(), wide=output == "wide")
+        show(report, head or "", now=now, room=table.width(), wide=output == "wide", compact=compact)

@@ -35,8 +35,8 @@ def summary(report: Report) -> str:
     counts = Counter(finding.severity for finding in report.findings)
     parts = [f"{counts[severity]} {severity}" for severity in SEVERITIES if counts[severity]]
     held = {pod for finding in report.findings for pod in finding.held}
-    said = f"{_count(len(report.findings), 'finding')}: {', '.join(parts)}"
-    return f"{said}; {_count(len(held), 'pod')} held" if held else said
+    said = f"{counted(len(report.findings), 'finding')}: {', '.join(parts)}"
+    return f"{said}; {counted(len(held), 'pod')} held" if held else said
 
 
 def lines(report: Report, *, now: str, room: int, wide: bool = False, style: Style = plain) -> list[str]:
@@ -127,7 +127,7 @@ def _unknown(item: Unknown, room: int, wide: bool) -> Iterable[str]:
         yield f"    $ {item.command}"
 
 
-def _part(name: str, text: str, room: int, label: int = _LABEL) -> list[str]:
+def _part(name: str, text: str, room: int, label: int = _LABEL, indent: int = 0) -> list[str]:
     """A labelled text, wrapped; the label only on its first line."""
     if not text:
         return []
@@ -137,7 +137,7 @@ def _part(name: str, text: str, room: int, label: int = _LABEL) -> list[str]:
         for line in textwrap.wrap(
             part,
             max(room, label + 20),
-            initial_indent=(name if number == 0 else "").ljust(label),
+            initial_indent=" " * indent + (name if number == 0 else "").ljust(label - indent),
             subsequent_indent=" " * label,
             break_long_words=False,
             break_on_hyphens=False,
@@ -150,15 +150,32 @@ def _few(items: Sequence[str], most: int) -> str:
     return shown if len(items) <= most else f"{shown} and {len(items) - most} more (-o wide or json)"
 
 
-def _count(number: int, word: str) -> str:
+def counted(number: int, word: str) -> str:
+    """ "1 file", "2 files"."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-def show(report: Report, head: str, *, now: str, room: int, wide: bool) -> None:
+def compact_lines(report: Report, room: int, style: Style = plain) -> list[str]:
+    """A finding in a few lines that begin with its file and line, as editors and logs of pipelines know them."""
+    made: list[str] = []
+    for finding in report.findings:
+        place = f"{finding.file}:{finding.line}: " if finding.file else ""
+        severity = style(finding.severity, fg=_COLOURS[finding.severity], bold=True)
+        made.append(f"{place}{severity}: {finding.headline} [{finding.rule}]")
+        made.extend(_part("fix", finding.fix.words, room, label=8, indent=4))
+        made.extend(f"    follows: {other.headline} [{other.rule}]" for other in finding.follows)
+    for item in report.unknown:
+        made.extend(_part("could not see", item.missing, room, label=15))
+        made.extend([f"    $ {item.command}"] if item.command else [])
+    return made
+
+
+def show(report: Report, head: str, *, now: str, room: int, wide: bool, compact: bool = False) -> None:
     """Print the summary and all below it; colour only on a terminal."""
     from ragstow.cli.output import coloured
 
     style: Style = click.style if coloured() else plain
     click.echo(style(head, bold=True))
-    for line in lines(report, now=now, room=room, wide=wide, style=style):
+    body = compact_lines(report, room, style) if compact else lines(report, now=now, room=room, wide=wide, style=style)
+    for line in body:
         click.echo(line)

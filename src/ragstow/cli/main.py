@@ -18,6 +18,7 @@ from ragstow.errors import RagstowError
 COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect", "which GPUs there are, how they are shared, who holds them, what is free"),
     "diagnose": ("diagnose", "what is wrong in a cluster or with a pod, and what to do"),
+    "lint": ("lint", "GPU mistakes in manifests, alone or against a cluster"),
     "size": ("size", "GPU memory of each component, term by term"),
     "plan": ("plan", "sharing mode, card layout and placement of a service, with reasons"),
     "render": ("render", "Kubernetes manifests, node configuration and steps"),

@@ -32,7 +32,7 @@ PRECEDENCE: Mapping[str, frozenset[str]] = {
 
 
 def order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Root causes first, each with what follows from it; then severity, held pods, confidence, name."""
+    """Root causes first, each with what follows from it; then severity, held pods, place in a file, confidence, name."""
     ranked = sorted(findings, key=_key)
     below: dict[int, list[Finding]] = {}
     taken: set[int] = set()
@@ -49,10 +49,12 @@ def order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     )
 
 
-def _key(finding: Finding) -> tuple[int, int, int, str, tuple[object, ...]]:
+def _key(finding: Finding) -> tuple[object, ...]:
     return (
         SEVERITIES.index(finding.severity),
         -len(finding.held),
+        finding.file or "",
+        finding.line or 0,
         CONFIDENCES.index(finding.confidence),
         finding.rule,
         tuple(str(ref) for ref in finding.objects),

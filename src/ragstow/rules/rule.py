@@ -28,12 +28,14 @@ class Rule(ABC):
         severity: of its findings, unless a finding says otherwise.
         since: version of ragstow that brought it.
         needs: the kinds of data it reads.
+        asks_cluster: whether its lint says more when it is given the cluster.
     """
 
     cause: ClassVar[str]
     severity: ClassVar[Severity]
     since: ClassVar[str] = "0.1.0"
     needs: ClassVar[frozenset[Need]]
+    asks_cluster: ClassVar[bool] = False
 
     @property
     def id(self) -> str:

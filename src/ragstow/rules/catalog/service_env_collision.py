@@ -98,6 +98,7 @@ class ServiceEnvCollision(Rule):
     cause = "service-env-collision"
     severity = "medium"
     needs = frozenset({"manifest", "logs", "snapshot"})
+    asks_cluster = True
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that failed to parse such a value while service links are on."""

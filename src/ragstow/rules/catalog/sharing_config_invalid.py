@@ -70,7 +70,7 @@ from ragstow.cluster.objects import KubeObject
 from ragstow.rules.configs import config_texts, trouble
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
-from ragstow.rules.manifests import LintContext
+from ragstow.rules.manifests import LintContext, Manifest
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
@@ -110,9 +110,9 @@ class SharingConfigInvalid(Rule):
     def lint(self, context: LintContext) -> Iterator[Finding]:
         """The same for manifests."""
         for manifest in context.of("ConfigMap"):
-            yield from self._judge(manifest.object, manifest.file, manifest.line("data"))
+            yield from self._judge(manifest.object, manifest)
 
-    def _judge(self, item: KubeObject, file: str | None = None, line: int | None = None) -> Iterator[Finding]:
+    def _judge(self, item: KubeObject, manifest: Manifest | None = None) -> Iterator[Finding]:
         for config in config_texts((item,)):
             wrong = trouble(config) if config.kind == "plugin" else ()
             if wrong:
@@ -128,8 +128,8 @@ class SharingConfigInvalid(Rule):
                     ),
                     (ref,),
                     evidence=[Evidence(text, ref, f"data[{config.key}]") for text in wrong],
-                    file=file,
-                    line=line,
+                    file=manifest.file if manifest is not None else None,
+                    line=manifest.line("data", config.key) if manifest is not None else None,
                 )
 
 

@@ -67,6 +67,7 @@ class SharingRequestGtOne(Rule):
     cause = "sharing-request-gt-one"
     severity = "high"
     needs = frozenset({"manifest", "events", "snapshot"})
+    asks_cluster = True
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that the kubelet rejects for it."""

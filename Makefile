@@ -3,11 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
+DEMO := examples/h100-operator
 
 .PHONY: demo test lint types contracts unit bench docs lock clean controlplane
 
 demo: $(STAMP)
-	@$(BIN)/python -m ragstow --help
+	@$(BIN)/ragstow plan $(DEMO)/service.yaml --from $(DEMO)/cluster
+	@$(BIN)/ragstow render $(DEMO)/service.yaml --from $(DEMO)/cluster --out out/demo
 
 test: lint types contracts unit
 
@@ -30,6 +32,9 @@ controlplane:
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
+
+docs: $(STAMP)
+	$(BIN)/python scripts/schemas.py
 
 lock: $(STAMP)
 	$(BIN)/python -m pip -q install uv

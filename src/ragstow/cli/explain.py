@@ -1,7 +1,7 @@
-"""`ragstow explain`: the page behind a field of the spec, a term of a sum, and what other rooms add.
+"""`ragstow explain`: the page behind a rule, a sharing mode, a field of the spec, a term of a sum.
 
-To add a kind of page: a module below ragstow.cli with `names() -> tuple[str, ...]` and `page(name) -> Page | None`, and a line
-in `TOPICS`. Topics are asked in order, the first that knows the name answers; their modules are imported only then.
+To add a kind of page: a module below ragstow.cli with `names()`, `page(name)` and `summary(name)` (see `Topic`), and a line in
+`TOPICS`. Topics are asked in order, the first that knows the name answers; their modules are imported only then.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from ragstow.cli.output import document, emit
 from ragstow.errors import InputError
 
 TOPICS: dict[str, tuple[str, str]] = {
+    "rules": ("explain_rules", "rules of diagnose and lint, by id or cause"),
+    "sharing": ("explain_sharing", "modes of sharing a card"),
     "spec": ("explain_spec", "fields of a service, such as spec.components.isolation"),
     "terms": ("explain_terms", "terms of a sum, such as activation"),
 }
@@ -33,10 +35,11 @@ class Page:
 
 
 class Topic(Protocol):
-    """What a module of `TOPICS` offers."""
+    """What a module of `TOPICS` offers: all names, the page of one (None: not mine), and a line beside a name ("" for none)."""
 
     def names(self) -> tuple[str, ...]: ...
     def page(self, name: str) -> Page | None: ...
+    def summary(self, name: str) -> str: ...
 
 
 @click.command("explain")
@@ -47,6 +50,8 @@ def command(term: str | None, output: str) -> None:
 
     \b
     Examples:
+      ragstow explain missing-toleration
+      ragstow explain time-slicing
       ragstow explain spec.components.concurrency
       ragstow explain activation
     """
@@ -57,12 +62,36 @@ def command(term: str | None, output: str) -> None:
     if output != "text":
         emit(document("Explanation", {"topic": page.topic, "name": page.name, **page.says}), output)
         return
-    click.echo(page.name)
-    for heading, text in page.says.items():
-        if text in ("", None, [], ()):
+    for line in text_of(page):
+        click.echo(line)
+
+
+def text_of(page: Page) -> list[str]:
+    """The lines for people: short values beside their heading, texts of several lines and lists of sentences below it."""
+    lines = [page.name]
+    for heading, value in page.says.items():
+        if value in ("", None, [], ()):
             continue
-        shown = ", ".join(str(item) for item in text) if isinstance(text, list | tuple) else str(text)
-        click.echo(f"  {heading}: {shown}")
+        items = [str(item) for item in value] if isinstance(value, list | tuple) else []
+        if any(" " in item for item in items):
+            lines += [f"  {heading}:", *(line for item in items for line in _wrapped(f"- {item}", "    ", "      "))]
+        elif items:
+            lines += _wrapped(f"{heading}: {', '.join(items)}", "  ", "    ")
+        elif "\n" in str(value).strip():
+            lines += [f"  {heading}:", *(f"    {line}".rstrip() for line in str(value).rstrip().splitlines())]
+        else:
+            lines += _wrapped(f"{heading}: {str(value).strip()}", "  ", "    ")
+    return lines
+
+
+def _wrapped(text: str, first: str, further: str) -> list[str]:
+    import textwrap
+
+    from ragstow.cli.table import width
+
+    return textwrap.wrap(
+        text, width(), initial_indent=first, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def find(term: str) -> Page:
@@ -92,8 +121,10 @@ def _overview(output: str) -> None:
         return
     for name, (_, text) in TOPICS.items():
         click.echo(f"{name}: {text}")
+        topic = _topic(name)
+        longest = max((len(item) for item in pages[name] if topic.summary(item)), default=0)
         for item in pages[name]:
-            click.echo(f"  {item}")
+            click.echo(f"  {item.ljust(longest)}  {topic.summary(item)}".rstrip())
 
 
 def _topic(name: str) -> Topic:

@@ -23,7 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan", "sharing mode, card layout and placement of a service, with reasons"),
     "render": ("render", "Kubernetes manifests, node configuration and steps"),
     "simulate": ("simulate", "where every pod will land, on which card, and why not elsewhere"),
-    "explain": ("explain", "what a field of the spec or a term of a sum means"),
+    "explain": ("explain", "what a rule, a sharing mode, a field of the spec or a term of a sum means"),
 }
 """Command name -> (module below ragstow.cli, one line of help), in the order shown."""
 

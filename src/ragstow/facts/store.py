@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ragstow.errors import FactsError, InputError, Place
 from ragstow.facts import charts, clouds, drivers, engines, gpus, instances, mig, models, quantization, serving, vllm
+from ragstow.facts.sharing_modes import SHARING_MODES, SharingMode
 from ragstow.facts.stack import PROGRAMS, SIGNATURES, Signatures, Stack
 from ragstow.facts.table import Sourced, Table, read
 
@@ -60,6 +61,7 @@ class Facts:
         charts.TABLE,
         PROGRAMS,
         SIGNATURES,
+        SHARING_MODES,
         models.TABLE,
         models.VARIANTS,
         quantization.TABLE,
@@ -98,6 +100,11 @@ class Facts:
     def signatures(self) -> Signatures:
         """What known failures look like in logs."""
         return Signatures(self._rows(SIGNATURES))
+
+    @cached_property
+    def sharing_modes(self) -> tuple[SharingMode, ...]:
+        """The modes of sharing in words."""
+        return self._rows(SHARING_MODES)
 
     @cached_property
     def mig(self) -> mig.Mig:

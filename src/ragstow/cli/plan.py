@@ -12,6 +12,7 @@ from ragstow.cli.options import cluster_options, facts_option, output_option
 if TYPE_CHECKING:
     from ragstow.cli.cluster import Cluster
     from ragstow.plan.model import Plan
+    from ragstow.spec.model import Service
 
 EXAMPLES = """\b
 Examples:
@@ -81,19 +82,34 @@ def plan_of(
     """
     import sys
 
-    from ragstow.inventory.assume import parse
-    from ragstow.plan.planner import plan
-    from ragstow.spec import load, load_text, to_document
+    from ragstow.spec import load, load_text
 
     known = cluster.facts
     service = load_text(sys.stdin.read(), known, file="-") if spec == "-" else load(Path(spec), known)
+    return plan_service(service, cluster, assumed=assumed, release=release, solver=solver, allow_disturb=allow_disturb)
+
+
+def plan_service(
+    service: Service,
+    cluster: Cluster,
+    *,
+    assumed: tuple[str, ...] = (),
+    release: str | None = None,
+    solver: str = "exact",
+    allow_disturb: bool = False,
+) -> Plan:
+    """The plan of a service that was read already."""
+    from ragstow.inventory.assume import parse
+    from ragstow.plan.planner import plan
+    from ragstow.spec import to_document
+
     return plan(
         service,
         cluster.snapshot,
-        known,
+        cluster.facts,
         document=to_document(service),
         release=release,
-        assumed=parse(assumed, cluster.snapshot, known),
+        assumed=parse(assumed, cluster.snapshot, cluster.facts),
         solver="greedy" if solver == "greedy" else "exact",
         allow_disturb=allow_disturb,
     )

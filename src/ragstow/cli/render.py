@@ -18,6 +18,7 @@ EXAMPLES = """\b
 Examples:
   ragstow plan service.yaml --from cluster/ -o json > plan.json
   ragstow render plan.json --out out/                      exactly that plan
+  ragstow render service.yaml --from cluster/ --out out/   plan and render in one go
   ragstow render plan.json -o yaml | kubectl apply -f -    the objects alone
 """
 
@@ -39,7 +40,7 @@ def command(source: str, out: str | None, force: bool, output: str, facts: str |
     from ragstow.render import render
 
     known = load_facts(Path(facts) if facts else None)
-    service, plan = _service_and_plan(source, known, cluster)
+    service, plan = _service_and_plan(source, known, facts, cluster)
     if not plan.feasible:
         note(f"{plan.namespace}/{plan.service} does not fit, so there is nothing to render")
         for reason in plan.reasons:
@@ -58,15 +59,21 @@ def command(source: str, out: str | None, force: bool, output: str, facts: str |
     return 0
 
 
-def _service_and_plan(source: str, known: Any, cluster: Mapping[str, Any]) -> tuple[Any, Any]:
+def _service_and_plan(source: str, known: Any, facts: str | None, cluster: Mapping[str, Any]) -> tuple[Any, Any]:
     """The service and its plan: read from a plan, or planned now."""
+    from ragstow.spec import load, load_text, normalise
+
     text = _read(source)
     file = None if source == "-" else source
     document = _plan_document(text, file)
     if document is None:
-        raise UsageError(
-            "render-no-plan", f"{source} is not a plan", hint="make one first: ragstow plan SPEC --from CLUSTER -o json"
-        )
+        from ragstow.cli.cluster import open_cluster
+        from ragstow.cli.plan import plan_service
+
+        service = load_text(text, known, file="-") if file is None else load(Path(file), known)
+        assumed, release = tuple(cluster["assumed"]), cluster["release"]
+        opened = open_cluster(cluster["from_"], facts=facts, assumed=assumed, release=release)
+        return service, plan_service(service, opened, assumed=assumed, release=release)
     if cluster.get("from_"):
         raise UsageError(
             "render-two-clusters",
@@ -74,7 +81,6 @@ def _service_and_plan(source: str, known: Any, cluster: Mapping[str, Any]) -> tu
             hint="leave out --from, or give the service instead of the plan",
         )
     from ragstow.plan.load import load_plan
-    from ragstow.spec import normalise
 
     plan = load_plan(document, file=file)
     return normalise(plan.spec, known), plan

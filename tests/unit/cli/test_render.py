@@ -16,6 +16,7 @@ from ragstow.plan.model import Plan
 from ragstow.render import render
 from ragstow.spec import normalise, to_document
 from render_plans import SCENARIOS, Scenario
+from support import ROOT
 
 
 def write(tmp_path: Path, scenario: Scenario, **changes: Any) -> str:
@@ -78,7 +79,7 @@ def test_an_infeasible_plan_is_a_no(tmp_path: Path, capsys: pytest.CaptureFixtur
         ('{"kind": "Plan"}', "feasible is missing"),
         ('{"kind": "Plan", "feasible": ', "cut off"),
         ("kind: Plan\n---\nkind: Plan\n", "more than one document"),
-        ("hello\n", "is not a plan"),
+        ("hello\n", "no RagService in it"),
     ],
 )
 def test_bad_input_is_named(text: str, wanted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,3 +101,28 @@ def test_where_to_must_be_said_and_a_plan_has_its_own_cluster(tmp_path: Path, ca
     assert "--out DIR" in capsys.readouterr().err
     assert run(["render", plan, "--from", str(tmp_path), "-o", "yaml"]) == 2
     assert "already names its cluster" in capsys.readouterr().err
+
+
+def test_a_service_is_planned_and_rendered_in_one_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example = ROOT / "examples" / "h100-operator"
+    service, cluster = str(example / "service.yaml"), str(example / "cluster")
+    assert run(["plan", service, "--from", cluster, "-o", "json"]) == 0
+    (tmp_path / "plan.json").write_text(capsys.readouterr().out)
+    assert run(["render", str(tmp_path / "plan.json"), "--out", str(tmp_path / "two")]) == 0
+    assert run(["render", service, "--from", cluster, "--out", str(tmp_path / "one")]) == 0
+
+    def tree(name: str) -> dict[str, str]:
+        root = tmp_path / name
+        return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+
+    assert tree("one") == tree("two")
+    assert "STEPS.md" in tree("one")
+
+
+def test_a_service_that_does_not_fit_renders_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example = ROOT / "examples" / "no-gpu"
+    assert (
+        run(["render", str(example / "service.yaml"), "--from", str(example / "cluster"), "--out", str(tmp_path / "out")]) == 1
+    )
+    assert "does not fit" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

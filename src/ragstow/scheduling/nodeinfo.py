@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ragstow.cluster.objects import Node
+from ragstow.scheduling.amounts import is_known
 from ragstow.scheduling.podinfo import HostPort, PodInfo
-from ragstow.scheduling.requests import is_known
 
 EVERY_ADDRESS = "0.0.0.0"
 

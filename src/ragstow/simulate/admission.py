@@ -14,7 +14,7 @@ from typing import Any
 from ragstow.cluster.objects import KubeObject, Pod
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import Reason
-from ragstow.scheduling.requests import is_extended
+from ragstow.scheduling.amounts import is_extended
 from ragstow.simulate import limits, validation
 from ragstow.simulate.defaulting import with_defaults
 from ragstow.simulate.quota import Quotas

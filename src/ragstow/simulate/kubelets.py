@@ -14,6 +14,7 @@ from typing import Any
 
 from ragstow import quantity
 from ragstow.errors import InputError, Place
+from ragstow.scheduling.amounts import is_extended
 from ragstow.scheduling.kubelet.hints import bits
 from ragstow.scheduling.kubelet.model import ContainerAsk as Ask
 from ragstow.scheduling.kubelet.model import DoesNotStart, NumaNode, Plugin, PodAsk, Settings
@@ -21,7 +22,6 @@ from ragstow.scheduling.kubelet.node import Admission, Kubelet
 from ragstow.scheduling.kubelet.scenario import numa_nodes, plugin, settings
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import PodInfo
-from ragstow.scheduling.requests import is_extended
 from ragstow.simulate import onlyone
 from ragstow.simulate.model import FreePick, KubeletAnswer
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from ragstow.cluster.build import RawObject, make
 from ragstow.cluster.objects import Pod
+from ragstow.scheduling.amounts import is_extended
 from ragstow.scheduling.framework import CycleState, FilterPlugin, Status
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.plugins.node_resources_fit import TOO_MANY_PODS, shown
 from ragstow.scheduling.podinfo import PodInfo
-from ragstow.scheduling.requests import is_extended
 from ragstow.scheduling.runtime import Framework
 from ragstow.scheduling.taints import first_untolerated
 from ragstow.simulate.model import Change, NearMiss

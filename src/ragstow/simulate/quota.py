@@ -14,7 +14,7 @@ from ragstow import quantity
 from ragstow.cluster.demand import pod_demand, resource_names
 from ragstow.cluster.objects import KubeObject, Pod
 from ragstow.cluster.snapshot import Snapshot
-from ragstow.scheduling.requests import is_extended
+from ragstow.scheduling.amounts import is_extended
 
 _COMPUTE = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 _MILLI = frozenset({"cpu", "requests.cpu", "limits.cpu"})

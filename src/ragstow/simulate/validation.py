@@ -12,7 +12,7 @@ from typing import Any
 from ragstow import quantity
 from ragstow.cluster.objects import Pod
 from ragstow.errors import InputError
-from ragstow.scheduling.requests import is_extended
+from ragstow.scheduling.amounts import is_extended
 
 
 def refusals(pod: Pod) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Any
 from ragstow.cluster.build import build
 from ragstow.cluster.objects import KubeObject
 from ragstow.errors import InputError
-from ragstow.scheduling.requests import is_extended
+from ragstow.scheduling.amounts import is_extended
 
 Json = dict[str, Any]
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragstow.cluster.objects import Container, Pod
+from ragstow.scheduling.amounts import is_extended
 from ragstow.scheduling.dra.cluster import IMPLICIT_PREFIX, DraCluster
 from ragstow.scheduling.dra.model import Claim, DeviceRequest, Request
 from ragstow.scheduling.nodeinfo import NodeInfo
-from ragstow.scheduling.requests import is_extended
 
 CLAIM_NAME = "<extended-resources>"
 """The claim's name until it is written: no valid name, so it cannot clash."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragstow.scheduling.amounts import is_scalar
 from ragstow.scheduling.behaviours import BALANCED_DELTA
 from ragstow.scheduling.framework import SKIP, CycleState, Handle, PreScorePlugin, ScorePlugin, Status
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import PodInfo
-from ragstow.scheduling.requests import is_scalar
 from ragstow.scheduling.strategies import Entry, balance, resources_of
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragstow.errors import InputError, Reason
+from ragstow.scheduling.amounts import is_extended, is_scalar
 from ragstow.scheduling.behaviours import FIT_UNRESOLVABLE
 from ragstow.scheduling.framework import (
     CycleState,
@@ -20,7 +21,6 @@ from ragstow.scheduling.framework import (
 )
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import PodInfo
-from ragstow.scheduling.requests import is_extended, is_scalar
 from ragstow.scheduling.strategies import (
     Entry,
     Strategy,

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ragstow.scheduling.amounts import is_scalar
 from ragstow.scheduling.behaviours import FIT_UNRESOLVABLE
 from ragstow.scheduling.framework import Status, unresolvable, unschedulable
 from ragstow.scheduling.plugins.balanced_allocation import BalancedAllocation
 from ragstow.scheduling.plugins.node_resources_fit import TOO_MANY_PODS, NodeResourcesFit
 from ragstow.scheduling.podinfo import PodInfo
-from ragstow.scheduling.requests import is_scalar
 from ragstow.simulate.vector.arrays import Bools, Floats, Ints, NodeArrays
 
 Where = Ints | slice

@@ -1,0 +1,100 @@
+"""VolumeRestrictions, NodeVolumeLimits and VolumeZone in upstream's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support_volumes import Player, claim, node, pod, storage, storage_class, uses, volume
+
+BASE: list[dict[str, Any]] = [node("n0", zone="a"), node("n1", zone="b"), storage_class("fast")]
+
+
+def disk(name: str, *, read_only: bool = False) -> dict[str, Any]:
+    return {"gcePersistentDisk": {"pdName": name, "readOnly": read_only}}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "conflicts"),
+    [
+        (disk("d"), disk("d"), True),
+        (disk("d", read_only=True), disk("d", read_only=True), False),
+        (disk("d"), disk("e"), False),
+        ({"awsElasticBlockStore": {"volumeID": "v"}}, {"awsElasticBlockStore": {"volumeID": "v", "readOnly": True}}, True),
+        ({"iscsi": {"iqn": "q", "readOnly": True}}, {"iscsi": {"iqn": "q"}}, True),
+        ({"rbd": {"monitors": ["m1", "m2"], "image": "i"}}, {"rbd": {"monitors": ["m2"], "image": "i", "pool": "rbd"}}, True),
+        ({"rbd": {"monitors": ["m1"], "image": "i"}}, {"rbd": {"monitors": ["m2"], "image": "i"}}, False),
+    ],
+)
+def test_disks_that_cannot_be_mounted_twice(theirs: dict[str, Any], mine: dict[str, Any], conflicts: bool) -> None:
+    refused = Player([*BASE, pod("q", theirs, on="n0")]).refusals(pod("p", mine))
+    assert refused == ({"n0": ("node(s) had no available disk",)} if conflicts else {})
+
+
+@pytest.mark.parametrize(
+    ("release", "text"),
+    [
+        (
+            "1.37.2",
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+        ),
+        ("1.33.13", "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"),
+    ],
+)
+def test_claim_for_one_pod(release: str, text: str) -> None:
+    objects = [claim("once", modes=["ReadWriteOncePod"], volume="pv"), volume("pv", claim="once")]
+    player = Player([*BASE, *objects, pod("q", uses("once"), on="n0")], release)
+    assert player.refusals(pod("p", uses("once"))) == {"n0": (text,), "n1": (text,)}
+    assert Player([*BASE, *objects], release).refusals(pod("p", uses("once"))) == {}
+
+
+def bound(name: str, driver: str = "csi.example.com") -> list[dict[str, Any]]:
+    return [claim(name, volume=f"pv-{name}"), volume(f"pv-{name}", claim=name, csi=(driver, f"handle-{name}"))]
+
+
+def csi_node(name: str, **limits: int) -> dict[str, Any]:
+    drivers = [{"name": key.replace("_", "."), "allocatable": {"count": count}} for key, count in limits.items()]
+    return storage("CSINode", name, spec={"drivers": drivers})
+
+
+def test_volume_limit_counts_a_shared_volume_once() -> None:
+    objects = [*BASE, *bound("a"), *bound("b"), csi_node("n0", csi_example_com=1), pod("q", uses("a"), on="n0")]
+    assert Player(objects).refusals(pod("p", uses("b"))) == {"n0": ("node(s) exceed max volume count",)}
+    assert Player(objects).refusals(pod("p", uses("a"))) == {}
+
+
+def test_unbound_claim_counts_under_its_provisioner() -> None:
+    objects = [*BASE, claim("new"), csi_node("n0", csi_example_com=0)]
+    assert Player(objects).refusals(pod("p", uses("new"))) == {"n0": ("node(s) exceed max volume count",)}
+
+
+def test_attached_volumes_count_without_a_pod() -> None:
+    attached = storage(
+        "VolumeAttachment",
+        "x",
+        spec={"attacher": "csi.example.com", "nodeName": "n0", "source": {"persistentVolumeName": "pv-a"}},
+    )
+    objects = [*BASE, *bound("a"), *bound("b"), csi_node("n0", csi_example_com=1), attached]
+    assert Player(objects).refusals(pod("p", uses("b"))) == {"n0": ("node(s) exceed max volume count",)}
+
+
+def test_missing_driver_by_release() -> None:
+    driver = storage("CSIDriver", "csi.example.com", spec={"preventPodSchedulingIfMissing": True})
+    objects = [*BASE, *bound("a"), driver, csi_node("n0", csi_example_com=5)]
+    text = "csi.example.com CSI driver is not installed on the node"
+    assert Player(objects).refusals(pod("p", uses("a"))) == {"n1": (text,)}
+    assert Player(objects, "1.36.3").refusals(pod("p", uses("a"))) == {}
+
+
+@pytest.mark.parametrize(("label", "refused"), [("a", ["n1"]), ("a__b", []), ("c", ["n0", "n1"])])
+def test_zone_labels_of_volumes(label: str, refused: list[str]) -> None:
+    objects = [claim("data", volume="pv"), volume("pv", claim="data", labels={"topology.kubernetes.io/zone": label})]
+    found = Player([*BASE, node("n2"), *objects]).refusals(pod("p", uses("data")))
+    assert found == dict.fromkeys(refused, ("node(s) had no available volume zone",))
+
+
+def test_old_zone_labels_of_volumes_match_new_ones_of_nodes() -> None:
+    labels = {"failure-domain.beta.kubernetes.io/zone": "b"}
+    objects = [claim("data", volume="pv"), volume("pv", claim="data", labels=labels)]
+    assert list(Player([*BASE, *objects]).refusals(pod("p", uses("data")))) == ["n0"]

@@ -1,16 +1,18 @@
 """A KubeSchedulerConfiguration document as profiles: which plugins run at which point, with which weights and arguments.
 
 Source: pkg/scheduler/apis/config/v1 (default_plugins.go, mergePlugins; defaults.go) and framework/runtime/framework.go
-(expandMultiPointPlugins). Only what changes decisions is read. Extenders cannot be simulated: they are named as an assumption.
+(expandMultiPointPlugins). Only what changes decisions is read. Extenders and plugins that are not kube-scheduler's own cannot
+be simulated: they are named as assumptions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragstow.errors import InputError, InputErrors, Place
+from ragstow.errors import InputErrors
+from ragstow.scheduling.policycheck import problems
 from ragstow.scheduling.registry import POINTS, default_order, default_weights, known_names
 from ragstow.scheduling.release import Release
 
@@ -18,7 +20,6 @@ Point = str
 """The name of an extension point as in the configuration, one of `registry.POINTS`."""
 
 DEFAULT_SCHEDULER = "default-scheduler"
-_VERSION = "kubescheduler.config.k8s.io/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,56 +53,31 @@ def configuration(document: Mapping[str, Any] | None, release: Release) -> Confi
     """The configuration that a document describes; without one, the default profile alone.
 
     Raises:
-        InputErrors: the document is of another kind or version, or names unknown plugins.
+        InputErrors: the document is of another kind or version, or a field of it cannot be.
     """
     if document is None:
         return Configuration({DEFAULT_SCHEDULER: default_profile(release)})
-    errors = list(_problems(document))
+    errors = problems(document)
     if errors:
         raise InputErrors(errors)
     percentage = int(document.get("percentageOfNodesToScore") or 0)
-    made = [_profile(raw, release, percentage) for raw in document.get("profiles") or [{}]]
-    notes = [
-        f"extender {extender.get('urlPrefix', '')} is not called: it may refuse or prefer other nodes"
-        for extender in document.get("extenders") or ()
-    ]
-    return Configuration({profile.scheduler_name: profile for profile in made}, tuple(notes))
+    listed: Sequence[Mapping[str, Any]] = document.get("profiles") or [{}]
+    made = [_profile(raw, release, percentage) for raw in listed]
+    return Configuration({profile.scheduler_name: profile for profile in made}, tuple(_assumptions(document, listed)))
 
 
-def _problems(document: Mapping[str, Any]) -> Sequence[InputError]:
-    found: list[InputError] = []
-    version = str(document.get("apiVersion") or "")
-    if document.get("kind") != "KubeSchedulerConfiguration" or version != _VERSION:
-        found.append(
-            InputError(
-                "policy-kind",
-                f"expected a KubeSchedulerConfiguration of {_VERSION}, found {document.get('kind')} of {version}",
-            )
-        )
-        return found
+def _assumptions(document: Mapping[str, Any], profiles: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for extender in document.get("extenders") or ():
+        yield f"extender {extender.get('urlPrefix', '')} is not called: it may refuse or prefer other nodes"
     known = known_names()
-    seen: set[str] = set()
-    for number, profile in enumerate(document.get("profiles") or ()):
-        name = str(profile.get("schedulerName") or DEFAULT_SCHEDULER)
-        if name in seen:
-            found.append(InputError("policy-twice", f"two profiles are called {name}", place=_at(number, "schedulerName")))
-        seen.add(name)
-        for point, lists in (profile.get("plugins") or {}).items():
-            listed = [*((lists or {}).get("enabled") or ()), *((lists or {}).get("disabled") or ())]
-            found.extend(
-                InputError(
-                    "policy-plugin",
-                    f"plugin {item.get('name')} is not one of kube-scheduler's own and cannot be simulated",
-                    place=_at(number, f"plugins.{point}"),
-                )
-                for item in listed
-                if item.get("name") not in known and item.get("name") != "*"
-            )
-    return found
-
-
-def _at(number: int, field_name: str) -> Place:
-    return Place(field=f"profiles[{number}].{field_name}")
+    foreign: dict[str, None] = {}
+    for profile in profiles:
+        for lists in (profile.get("plugins") or {}).values():
+            for item in (lists or {}).get("enabled") or ():
+                if item.get("name") not in known:
+                    foreign[str(item.get("name"))] = None
+    for name in foreign:
+        yield f"plugin {name} is not one of kube-scheduler's own: what it refuses or prefers is not simulated"
 
 
 def _profile(raw: Mapping[str, Any], release: Release, percentage: int) -> Profile:
@@ -123,9 +99,7 @@ def _profile(raw: Mapping[str, Any], release: Release, percentage: int) -> Profi
         again = [name for name in own if name in inherited]
         rest = [name for name in inherited if name not in own]
         enabled[point] = (*again, *rest, *(name for name in own if name not in inherited))
-    arguments = {
-        str(item.get("name")): item.get("args") or {} for item in raw.get("pluginConfig") or () if isinstance(item, Mapping)
-    }
+    arguments = {str(item.get("name")): item.get("args") or {} for item in raw.get("pluginConfig") or ()}
     own_percentage = raw.get("percentageOfNodesToScore")
     return Profile(
         scheduler_name=str(raw.get("schedulerName") or DEFAULT_SCHEDULER),

@@ -30,6 +30,9 @@ Order = Literal["queue", "list"]
 
 GATED = "SchedulingGates"
 
+_SEARCHED_WHOLE = 100
+"""Up to so many nodes the search for victims sees every one of them, wherever it starts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -99,6 +102,7 @@ class Engine:
         self.release = options.release
         self.world = World(snapshot, options.release)
         self.configuration: Configuration = configuration(options.policy, options.release)
+        self._notes: dict[str, None] = {}
         self.nominations = Nominations()
         ties: TieBreaker = ByName() if options.ties == "name" else Seeded(options.ties)
         self.frameworks: dict[str, Framework] = {}
@@ -124,8 +128,19 @@ class Engine:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the answers rest on, for the reader."""
-        return (*behaviours.assumptions(self.release), *self.configuration.assumptions)
+        """What the answers rest on, for the reader; what came up while playing is part of it."""
+        return (*behaviours.assumptions(self.release), *self.configuration.assumptions, *self._batching(), *self._notes)
+
+    def _batching(self) -> Iterator[str]:
+        """Batching works only where nothing spreads by default; then scores may be some milliseconds old."""
+        for profile in self.configuration.profiles.values():
+            spread = profile.args.get("PodTopologySpread") or {}
+            nothing = spread.get("defaultingType") == "List" and not spread.get("defaultConstraints")
+            if nothing and behaviours.BATCHING.at(self.release):
+                yield (
+                    f"profile {profile.scheduler_name}: kube-scheduler may reuse the scores of the pod before "
+                    "(OpportunisticBatching); here every pod is scored anew"
+                )
 
     def run(self) -> Iterator[Attempt]:
         """All attempts in the order decided."""
@@ -183,6 +198,11 @@ class Engine:
 
     def evict(self, pod: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
         """Remove the victims, nominate the preemptor, and end less important nominations on the node (prepareCandidate)."""
+        self._notes["evicted pods are gone at once, and the pod they made room for is tried again before any other"] = None
+        if len(self.world.nodes) > _SEARCHED_WHOLE:
+            self._notes[
+                "the original searches victims from a random node on, here from the first: another node may be chosen"
+            ] = None
         for victim in victims:
             self.remove(victim.key)
         for other in self.nominations.on(node):

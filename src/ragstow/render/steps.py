@@ -171,9 +171,11 @@ def _workloads(context: Context, workload_files: tuple[str, ...]) -> list[Step]:
         listed = ", ".join(item.name for item in wave)
         waits = [item for item in wave if wait_container(context, item) is not None]
         text = (
-            f"{listed} {'starts' if len(wave) == 1 else 'start'} {'first' if number == 0 else 'when those before are ready'}: "
+            "Components that share cards start one after the other: an engine that checks free memory at its start must not "
+            "meet one that is still loading."
+            if number == 0
+            else f"Only when {', '.join(dict.fromkeys(name for item in wave for name in item.planned.start_after))} is ready."
         )
-        text += "they share cards, and an engine that checks free memory at its start must not meet one that is still loading."
         if waits:
             text += f" The pods of {', '.join(item.name for item in waits)} also wait for that by themselves (init container, "
             text += f"at most {WAIT_SECONDS // 60} minutes)."

@@ -12,6 +12,8 @@ from ragstow.facts import Facts
 from ragstow.inventory.build import inventory
 from ragstow.inventory.model import Inventory
 from ragstow.rules.context import Context, NodeRefusal, PendingVerdict
+from ragstow.rules.model import Report
+from ragstow.rules.run import diagnose
 from ragstow.scheduling.behaviours import NEWEST
 from ragstow.scheduling.release import Release
 from ragstow.simulate.why import Explainer
@@ -38,6 +40,13 @@ def make_context(
         requests=_requests,
         pending=_pending(snapshot, decided_as),
     )
+
+
+def diagnose_cluster(
+    snapshot: Snapshot, facts: Facts, *, found: Inventory | None = None, release: str | None = None, now: str | None = None
+) -> Report:
+    """What is wrong in a cluster, root causes first; arguments as for `make_context`."""
+    return diagnose(make_context(snapshot, facts, found=found, release=release, now=now))
 
 
 def newest_time(snapshot: Snapshot) -> str:

@@ -1,1 +1,0 @@
-"""The paper edge: HTML pages and other documents."""

@@ -82,7 +82,8 @@ Quiet (lint): a list
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterator, Sequence
 
 from ragstow.cluster.objects import Node
 from ragstow.rules.configs import ConfigText, config_texts, layouts, trouble
@@ -125,7 +126,7 @@ class MigConfigInvalid(Rule):
                 yield self.finding(
                     f"the MIG configuration is refused: {text}",
                     "The MIG manager cannot read it, so that no layout is applied.",
-                    _fix(None, ()),
+                    _fix(None),
                     (*refs, *map(ObjectRef.of, pods)),
                     evidence=(
                         *evidence(hits),
@@ -144,7 +145,7 @@ class MigConfigInvalid(Rule):
                     yield self.finding(
                         f"{ref} key {config.key}: mig-parted refuses it: {wrong[0]}",
                         "The MIG manager reads the file strictly and applies nothing of it.",
-                        _fix(None, ()),
+                        _fix(None),
                         (ref,),
                         evidence=(Evidence(wrong[0], ref, f"data[{config.key}]"),),
                         severity="medium",
@@ -177,7 +178,7 @@ class MigConfigInvalid(Rule):
                 if groups
                 else ""
             ),
-            _fix(nodes[0].name, known),
+            _fix(nodes[0].name, name, known),
             (
                 *map(ObjectRef.of, nodes),
                 *(group.workload for group in groups),
@@ -203,8 +204,9 @@ def _offered(context: Context, resource: str) -> bool:
     return any(node.resources[resource].capacity for node in context.inventory.nodes if resource in node.resources)
 
 
-def _fix(node: str | None, known: object) -> Fix:
-    layout = known[0] if isinstance(known, list) and known else "<layout>"
+def _fix(node: str | None, name: str = "", known: Sequence[str] = ()) -> Fix:
+    # Any other layout would cut the cards in a way that nobody asked for: only one of nearly the same name is offered.
+    layout = next(iter(difflib.get_close_matches(name, known, 1)), "<layout>")
     return Fix(
         "Mend or add the layout in the MIG manager's ConfigMap (devices: all or a list; profiles of this card), or set the label to a "
         "layout that exists; then set the label again.",

@@ -1,0 +1,499 @@
+"""Healthy clusters of further kinds, with all that looks wrong in them and is not: nothing is found."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from makers import gfd, node, pod, thing
+from ragstow.cli.diagnosis import make_context
+from ragstow.rules.run import diagnose
+from rules_support import FACTS
+from variants import GPU, LATER, SHARED, Variant, limit, pending, running
+
+Raw = dict[str, Any]
+CHART = "nvdp-nvidia-device-plugin"
+L4 = "NVIDIA-L4"
+
+
+def quiet(variant: Variant, *, gated: bool = False) -> None:
+    report = diagnose(make_context(variant.snapshot(), FACTS), strict=True)
+    assert [f"{finding.rule}: {finding.headline}" for finding in report.findings] == []
+    left = [item.missing for item in report.unknown if not (gated and "scheduling gate" in item.missing)]
+    assert left == []
+
+
+def shared_by_mps(*, rename: bool) -> Variant:
+    made = Variant("04")
+    sharing = {
+        "renameByDefault": rename,
+        "resources": [{"name": GPU, "replicas": 4}],
+    }
+    text = json.dumps({"version": "v1", "flags": {"migStrategy": "none"}, "sharing": {"mps": sharing}})
+    data = made.get("ConfigMap", f"{CHART}-configs")["data"]
+    data["mps-4"] = text
+    del data["shared-4"]
+    product = L4 if rename else f"{L4}-SHARED"
+    for name in ("l4-1", "l4-2"):
+        made.relabel(
+            name,
+            {
+                "nvidia.com/device-plugin.config": "mps-4",
+                "nvidia.com/gpu.sharing-strategy": "mps",
+                "nvidia.com/mps.capable": "true",
+                "nvidia.com/gpu.product": product,
+            },
+        )
+        made.serve(f"{CHART}-mps-control-daemon", name)
+        if not rename:
+            made.offer(name, {GPU: 8, SHARED: None})
+    if not rename:
+        for workload in ("classifier", "embedder", "reranker", "rewriter"):
+            for spec in made.pod_specs(workload):
+                limit(spec, {SHARED: None, GPU: 1})
+                spec["nodeSelector"] = {"nvidia.com/gpu.product": product}
+    return made
+
+
+@pytest.mark.parametrize("rename", [True, False])
+def test_mps_by_the_chart(rename: bool) -> None:
+    quiet(shared_by_mps(rename=rename))
+
+
+def test_time_slicing_under_the_plain_name() -> None:
+    made = Variant("04")
+    data = made.get("ConfigMap", f"{CHART}-configs")["data"]
+    data["shared-4"] = data["shared-4"].replace("renameByDefault: true", "renameByDefault: false")
+    for name in ("l4-1", "l4-2"):
+        made.relabel(name, {"nvidia.com/gpu.product": f"{L4}-SHARED"})
+        made.offer(name, {GPU: 8, SHARED: None})
+    for workload in ("classifier", "embedder", "reranker", "rewriter"):
+        for spec in made.pod_specs(workload):
+            limit(spec, {SHARED: None, GPU: 1})
+            spec["nodeSelector"] = {"nvidia.com/gpu.product": f"{L4}-SHARED"}
+    quiet(made)
+
+
+def mig_single() -> Variant:
+    made = Variant("02")
+    made.get("ClusterPolicy", "cluster-policy")["spec"]["mig"]["strategy"] = "single"
+    for spec in made.pod_specs("nvidia-device-plugin-daemonset"):
+        for container in spec["containers"]:
+            for variable in container.get("env", ()):
+                if variable["name"] == "MIG_STRATEGY":
+                    variable["value"] = "single"
+    labels = made.get("Node", "h100-1")["metadata"]["labels"]
+    for key in [key for key in labels if key.startswith("nvidia.com/mig-")]:
+        del labels[key]
+    made.relabel(
+        "h100-1",
+        {
+            "nvidia.com/mig.strategy": "single",
+            "nvidia.com/mig.config": "all-1g.10gb",
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb",
+            "nvidia.com/gpu.count": "56",
+            "nvidia.com/gpu.memory": "9984",
+        },
+    )
+    layouts = made.get("ConfigMap", "rag-mig-config")["data"]
+    key = next(iter(layouts))
+    whole = {"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 7}}
+    off = {"devices": "all", "mig-enabled": False}
+    layouts[key] = json.dumps({"version": "v1", "mig-configs": {"all-1g.10gb": [whole], "all-disabled": [off]}})
+    made.offer(
+        "h100-1", {GPU: 56, "nvidia.com/mig-1g.10gb": None, "nvidia.com/mig-2g.20gb": None, "nvidia.com/mig-3g.40gb": None}
+    )
+    product = "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb"
+    for workload in ("embedder", "judge", "llm", "reranker", "rewriter"):
+        for spec in made.pod_specs(workload):
+            gone = {name: None for name in spec["containers"][0]["resources"]["limits"] if name.startswith("nvidia.com/")}
+            limit(spec, {**gone, GPU: 1})
+            spec["affinity"] = {}
+            spec["nodeSelector"] = {"nvidia.com/gpu.product": product}
+    return made
+
+
+def test_mig_single_under_the_operator() -> None:
+    quiet(mig_single())
+
+
+def test_mig_single_with_mig_off() -> None:
+    made = mig_single()
+    made.relabel(
+        "h100-1",
+        {
+            "nvidia.com/mig.config": "all-disabled",
+            "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
+            "nvidia.com/gpu.count": "8",
+            "nvidia.com/gpu.memory": "81559",
+        },
+    )
+    made.offer("h100-1", {GPU: 8})
+    for workload in ("embedder", "judge", "llm", "reranker", "rewriter"):
+        for spec in made.pod_specs(workload):
+            spec["nodeSelector"] = {}
+    quiet(made)
+
+
+def test_driver_installed_on_the_host() -> None:
+    made = Variant("02")
+    made.drop("DaemonSet", lambda item: item["metadata"]["name"] == "nvidia-driver-daemonset")
+    made.drop("Pod", lambda item: item["metadata"]["name"].startswith("nvidia-driver-daemonset"))
+    made.get("ClusterPolicy", "cluster-policy")["spec"]["driver"] = {"enabled": False}
+    made.relabel("h100-1", {"nvidia.com/gpu-driver-upgrade-state": None, "nvidia.com/gpu.deploy.driver": "pre-installed"})
+    quiet(made)
+
+
+def test_eks_with_a_tainted_pool() -> None:
+    made = Variant("01")
+    for name in ("a100-1", "a100-2", "t4-1", "t4-2"):
+        found = made.get("Node", name)
+        found["spec"]["providerID"] = f"aws:///eu-west-1a/i-{name}"
+        found["spec"]["taints"] = [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]
+        kind = "p4d.24xlarge" if name.startswith("a100") else "g4dn.12xlarge"
+        made.relabel(name, {"eks.amazonaws.com/nodegroup": "gpu", "node.kubernetes.io/instance-type": kind})
+    for daemon_set in ("nvdp-node-feature-discovery-worker", CHART, f"{CHART}-gpu-feature-discovery"):
+        for spec in made.pod_specs(daemon_set):
+            spec["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+    for workload in ("llm", "llm-small", "embedder", "reranker"):
+        for spec in made.pod_specs(workload):
+            spec["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]
+            spec.pop("runtimeClassName", None)
+    quiet(made)
+
+
+def test_aks_with_the_static_plugin_on_every_node() -> None:
+    """The static manifest has no affinity: it runs on nodes without GPU too, and there are no labels of feature discovery."""
+    made = Variant("01")
+    made.drop("DaemonSet", lambda item: item["metadata"]["name"].startswith("nvdp"))
+    made.drop("Pod", lambda item: item["metadata"]["name"].startswith("nvdp"))
+    made.drop("Deployment", lambda item: item["metadata"]["name"].startswith("nvdp"))
+    made.drop("ReplicaSet", lambda item: item["metadata"]["name"].startswith("nvdp"))
+    container = {
+        "name": "nvidia-device-plugin-ctr",
+        "image": "mcr.microsoft.com/oss/v2/nvidia/k8s-device-plugin:v0.18.2",
+        "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "false"}],
+    }
+    labels = {"name": "nvidia-device-plugin-ds"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "containers": [container],
+            "tolerations": [{"key": "sku", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}],
+        },
+    }
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    made.add(
+        thing("DaemonSet", "nvidia-device-plugin-daemonset", api="apps/v1", namespace="gpu-resources", spec=spec, status={})
+    )
+    for item in made.all("Node"):
+        name = item["metadata"]["name"]
+        item["spec"]["providerID"] = f"azure:///subscriptions/0/{name}"
+        if name == "cp-1":
+            continue
+        made.serve("nvidia-device-plugin-daemonset", name)
+        listed = item["metadata"]["labels"]
+        for key in [key for key in listed if key.startswith(("nvidia.com/", "feature.node"))]:
+            del listed[key]
+        if name.startswith(("a100", "t4")):
+            item["spec"]["taints"] = [{"key": "sku", "value": "gpu", "effect": "NoSchedule"}]
+            listed.update(
+                {"kubernetes.azure.com/accelerator": "nvidia", "accelerator": "nvidia", "agentpool": name[:4].rstrip("-")}
+            )
+    for workload in ("llm", "llm-small", "embedder", "reranker"):
+        for template_spec in made.pod_specs(workload):
+            template_spec["tolerations"] = [{"key": "sku", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}]
+            template_spec["nodeSelector"] = {"kubernetes.azure.com/accelerator": "nvidia"}
+            template_spec["affinity"] = {}
+            template_spec.pop("runtimeClassName", None)
+    quiet(made)
+
+
+def hami() -> Variant:
+    made = Variant("06")
+    made.drop("DaemonSet", lambda item: item["metadata"]["name"].startswith("nvdp"))
+    made.drop("Pod", lambda item: item["metadata"]["name"].startswith("nvdp"))
+    found = made.get("Node", "ragbox")
+    cards = [
+        {
+            "id": f"GPU-{number}",
+            "index": number,
+            "count": 10,
+            "devmem": 24576,
+            "devcore": 100,
+            "type": "NVIDIA-NVIDIA GeForce RTX 3090",
+            "numa": 0,
+            "mode": "hami-core",
+            "health": True,
+        }
+        for number in (0, 1)
+    ]
+    del cards[0]["index"]
+    found["metadata"].setdefault("annotations", {}).update(
+        {
+            "hami.io/node-nvidia-register": json.dumps(cards),
+            "hami.io/node-handshake": "Requesting_2026-11-30 20:30:00",
+            "hami.io/node-handshake-dcu": "Requesting_2026-11-30 20:30:00",
+            "hami.io/node-handshake-va": "Requesting_2026-11-30 20:30:00",
+        }
+    )
+    made.relabel("ragbox", {"gpu": "on", "nvidia.com/gpu.present": None})
+    made.offer("ragbox", {GPU: 20})
+    labels = {"app.kubernetes.io/component": "hami-device-plugin"}
+    containers = [
+        {"name": "device-plugin", "image": "projecthami/hami:v2.10.0", "command": ["nvidia-device-plugin"]},
+        {"name": "vgpu-monitor", "image": "projecthami/hami:v2.10.0", "command": ["vGPUmonitor"]},
+    ]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers, "nodeSelector": {"gpu": "on"}}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    made.add(thing("DaemonSet", "hami-device-plugin", api="apps/v1", namespace="kube-system", spec=spec, status={}))
+    made.serve("hami-device-plugin", "ragbox")
+    for workload in ("llm", "embedder", "reranker"):
+        for pod_spec in made.pod_specs(workload):
+            gpus = [
+                name
+                for name in pod_spec["containers"][0].get("resources", {}).get("limits", {})
+                if name.startswith("nvidia.com/")
+            ]
+            if workload == "llm" or gpus:
+                limit(pod_spec, {GPU: 1, "nvidia.com/gpumem": "14k", "nvidia.com/gpucores": 30})
+                pod_spec["schedulerName"] = "hami-scheduler"
+        for item in made.pods_of(workload):
+            allocated = "GPU-0,NVIDIA,14000,30:;"
+            item["metadata"].setdefault("annotations", {}).update(
+                {"hami.io/bind-phase": "success", "hami.io/vgpu-node": "ragbox", "hami.io/vgpu-devices-allocated": allocated}
+            )
+            made.event(item, "FailedScheduling", "node ragbox has been locked within 5m0s: node lock contention")
+            made.event(item, "FilteringFailed", "no available node, all node scores do not meet")
+    return made
+
+
+def test_hami() -> None:
+    quiet(hami())
+
+
+def test_kai_fractions() -> None:
+    made = Variant("01")
+    queue = thing("Queue", "default", api="scheduling.run.ai/v2", spec={"resources": {"gpu": {"quota": -1, "limit": -1}}})
+    made.add(queue)
+    reservation = pod(
+        "gpu-reservation-a100-1-x2k9p",
+        "a100-1",
+        {GPU: 1},
+        namespace="kai-resource-reservation",
+        labels={"app": "kai-resource-reservation", "runai-gpu-group": "g1"},
+        annotations={"run.ai/reserve_for_gpu_index": "GPU-1"},
+        tolerations=[{"operator": "Exists"}],
+    )
+    reservation["spec"]["containers"] = [
+        {
+            "name": "resource-reservation",
+            "image": "ghcr.io/kai-scheduler/kai-scheduler/resource-reservation:v0.17.0",
+            "resources": {"limits": {GPU: "1"}, "requests": {GPU: "1"}},
+        }
+    ]
+    reservation["status"] = running(reservation["spec"])
+    made.drop("Pod", lambda item: item["metadata"]["name"].startswith("llm-small"))
+    made.drop("Deployment", lambda item: item["metadata"]["name"] == "llm-small")
+    made.drop("ReplicaSet", lambda item: item["metadata"]["name"].startswith("llm-small"))
+    made.add(reservation)
+    for number in (0, 1):
+        sharer = pod(
+            f"half-{number}",
+            "a100-1",
+            labels={"kai.scheduler/queue": "default", "runai-gpu-group": "g1"},
+            annotations={"gpu-fraction": "0.5", "received-resource-type": "Fraction"},
+            schedulerName="kai-scheduler",
+            runtimeClassName="nvidia",
+            tolerations=[{"operator": "Exists"}],
+        )
+        sharer["spec"]["containers"][0]["env"] = [
+            {
+                "name": "NVIDIA_VISIBLE_DEVICES",
+                "valueFrom": {"configMapKeyRef": {"name": f"half-{number}-shared-gpu-0", "key": "x"}},
+            }
+        ]
+        sharer["status"] = running(sharer["spec"])
+        made.add(sharer)
+        made.event(
+            sharer,
+            "Scheduled",
+            f"Successfully assigned pod rag/half-{number} to node a100-1 at node-pool default",
+            type_="Normal",
+        )
+    quiet(made)
+
+
+def test_rag_blueprint() -> None:
+    """nv-ingest has a limit of zero GPUs; NIM containers ask for GPUs only."""
+    made = Variant("02")
+    ingest = made.copy_workload("gateway", "nv-ingest", ["infra-1"], lambda spec: limit(spec, {GPU: 0}))
+    assert ingest[0]["spec"]["containers"][0]["resources"]["limits"][GPU] == "0"
+
+    def nim(spec: Raw) -> None:
+        spec["containers"][0]["resources"] = {"limits": {GPU: "1"}, "requests": {GPU: "1"}}
+        spec["containers"][0]["image"] = "nvcr.io/nim/nvidia/nemotron-page-elements-v3:1.7"
+
+    made.copy_workload("llm", "nemotron-page-elements-v3", ["h100-1"], nim)
+    quiet(made)
+
+
+def test_cordoned_for_maintenance() -> None:
+    made = Variant("01")
+    found = made.get("Node", "t4-2")
+    found["spec"]["unschedulable"] = True
+    found["spec"]["taints"].append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule", "timeAdded": LATER})
+    quiet(made)
+
+
+def test_finished_and_retried_jobs_hold_nothing() -> None:
+    made = Variant("01")
+    for name, phase, number in (("index-1", "Succeeded", 0), ("index-2", "Failed", 1), ("index-2", "Succeeded", 2)):
+        done = pod(f"{name}-{number}", "t4-2", {GPU: 1}, phase=phase)
+        done["metadata"]["ownerReferences"] = [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": name, "controller": True}
+        ]
+        code = 0 if phase == "Succeeded" else 1
+        ended = {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error"}}
+        done["status"]["containerStatuses"] = [
+            {"name": "main", "ready": False, "restartCount": 0, "image": "x", "state": ended}
+        ]
+        made.add(done)
+    for name in ("index-1", "index-2"):
+        status = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
+        made.add(thing("Job", name, api="batch/v1", namespace="rag", spec={"completions": 1}, status=status))
+    quiet(made)
+
+
+def test_scaled_to_zero_and_suspended() -> None:
+    made = Variant("01")
+    made.copy_workload("embedder", "nightly", [])
+    spec = {"suspend": True, "parallelism": 4, "template": {"spec": {"containers": []}}}
+    made.add(thing("Job", "later", api="batch/v1", namespace="rag", spec=spec, status={}))
+    quiet(made)
+
+
+def test_a_rollout_that_has_room_for_its_surge() -> None:
+    made = Variant("14")
+    deployment = made.get("Deployment", "vllm-bge-m3-deployment-vllm")
+    deployment["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}}
+    made.copy_node("l4-2", "l4-3")
+    made.serve(CHART, "l4-3")
+    made.serve(f"{CHART}-gpu-feature-discovery", "l4-3")
+    made.serve("nvdp-node-feature-discovery-worker", "l4-3")
+    old = made.pods_of("vllm-bge-m3-deployment-vllm")[0]
+    new = copy.deepcopy(old)
+    new["metadata"].update(name="vllm-bge-m3-deployment-vllm-new", uid="new", creationTimestamp=LATER)
+    new["spec"]["nodeName"] = "l4-3"
+    waiting = {"waiting": {"reason": "ContainerCreating"}}
+    new["status"] = {
+        "phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": LATER}],
+        "containerStatuses": [
+            {"name": new["spec"]["containers"][0]["name"], "ready": False, "restartCount": 0, "state": waiting}
+        ],
+    }
+    made.add(new)
+    quiet(made)
+
+
+def test_old_events_of_pods_that_run_now() -> None:
+    made = Variant("01")
+    found = made.pods_of("embedder")[0]
+    for reason, message in (
+        ("FailedScheduling", "0/7 nodes are available: 7 Insufficient nvidia.com/gpu."),
+        ("NotTriggerScaleUp", "pod didn't trigger scale-up: 2 Insufficient nvidia.com/gpu, 1 max node group size reached"),
+        ("Unhealthy", "Startup probe failed: connection refused"),
+        ("FailedMount", 'MountVolume.SetUp failed for volume "models": timed out'),
+        ("BackOff", "Back-off restarting failed container main in pod embedder"),
+    ):
+        made.event(found, reason, message, when="2026-11-30T20:31:00Z")
+    quiet(made)
+
+
+def test_dra_on_some_nodes_and_the_plugin_on_others() -> None:
+    made = Variant("10")
+    other = Variant("01")
+    names = {"a100-1", "a100-2", "t4-1", "t4-2"}
+    made.add(*(item for item in other.all("Node") if item["metadata"]["name"] in names))
+    made.add(*(item for item in other.all("DaemonSet") if item["metadata"]["name"].startswith("nvdp")))
+    made.add(
+        *(
+            item
+            for item in other.all("Pod")
+            if item["metadata"]["name"].startswith("nvdp") and item["spec"]["nodeName"] in names
+        )
+    )
+    made.add(*other.all("RuntimeClass"))
+    # Each keeps off the other's nodes, as the documentation of both asks for.
+    selector = {"key": "nvidia.com/dra", "operator": "DoesNotExist"}
+    for daemon_set in (CHART, f"{CHART}-gpu-feature-discovery", f"{CHART}-mps-control-daemon"):
+        terms = made.get("DaemonSet", daemon_set)["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        for term in terms["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]:
+            term["matchExpressions"].append(selector)
+    for name in ("dra-1", "dra-2", "dra-3"):
+        made.relabel(name, {"nvidia.com/dra": "true"})
+    driver = made.get("DaemonSet", "dra-driver-nvidia-gpu-kubelet-plugin")["spec"]["template"]["spec"]
+    driver["nodeSelector"] = {"nvidia.com/dra": "true"}
+    quiet(made)
+
+
+def test_two_plugins_for_two_pools() -> None:
+    made = Variant("01")
+    plugin = made.get("DaemonSet", CHART)
+    second = copy.deepcopy(plugin)
+    second["metadata"].update(name="t4-nvidia-device-plugin", uid="second")
+    second["spec"]["selector"] = {"matchLabels": {"app.kubernetes.io/instance": "t4"}}
+    second["spec"]["template"]["metadata"]["labels"] = {"app.kubernetes.io/instance": "t4"}
+    second["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "t4"}
+    second["status"] = {}
+    plugin["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "a100"}
+    made.add(second)
+    for name in ("a100-1", "a100-2", "t4-1", "t4-2"):
+        made.relabel(name, {"pool": name[:-2]})
+    for item in made.pods_of(CHART):
+        item["spec"]["nodeSelector"] = {"pool": item["spec"]["nodeName"][:-2]}
+        if item["spec"]["nodeName"].startswith("t4"):
+            item["metadata"]["labels"] = {"app.kubernetes.io/instance": "t4"}
+            item["metadata"]["ownerReferences"][0].update(name="t4-nvidia-device-plugin", uid="second")
+    for item, count in ((plugin, 2), (second, 2)):
+        for key in ("currentNumberScheduled", "desiredNumberScheduled", "numberReady", "numberAvailable"):
+            item["status"][key] = count
+    quiet(made)
+
+
+def test_gated_pods_are_no_finding() -> None:
+    made = Variant("01")
+    waits = made.copy_workload("embedder", "batch", [None])[0]
+    waits["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
+    gate = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
+    waits["status"] = {**pending(LATER), "conditions": [gate]}
+    made.get("Deployment", "batch")["status"] = {}
+    quiet(made, gated=True)
+
+
+def test_a_spot_node_that_left_and_whose_pods_found_another() -> None:
+    made = Variant("01")
+    found = made.get("Node", "t4-2")
+    for pod_ in [
+        item for item in made.all("Pod") if item["spec"].get("nodeName") == "t4-2" and item["metadata"]["namespace"] == "rag"
+    ]:
+        pod_["metadata"]["deletionTimestamp"] = LATER
+    for condition in found["status"]["conditions"]:
+        if condition["type"] == "Ready":
+            condition.update(status="Unknown", reason="NodeStatusUnknown")
+    found["spec"]["taints"].append({"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"})
+    quiet(made)
+
+
+def test_a_cluster_without_gpus() -> None:
+    quiet(Variant("", node("cpu-1"), node("cpu-2"), pod("web", "cpu-1", {"cpu": 1})))
+
+
+def test_labels_and_cards_without_any_chart() -> None:
+    """A folder of nodes and pods only: what installed the plugin is not in the data."""
+    cluster = [node("gpu-1", {GPU: 4}, gfd(L4, 4, 23034)), pod("llm", "gpu-1", {GPU: 1}), pod("free", "gpu-1")]
+    quiet(Variant("", *cluster))

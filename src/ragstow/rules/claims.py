@@ -34,6 +34,8 @@ def claim_groups(context: Context) -> tuple[ClaimGroup, ...]:
             name, spec = _claim(context, group, entry)
             names.append(name)
             requests.extend(_requests(spec))
+        if not names:
+            names, requests = _extended(context, group)
         if names:
             classes = tuple(
                 dict.fromkeys(str(request["deviceClassName"]) for request in requests if request.get("deviceClassName"))
@@ -47,6 +49,19 @@ def claim_groups(context: Context) -> tuple[ClaimGroup, ...]:
             drivers = frozenset(_driver(context, name) for name in classes) or frozenset({DEFAULT_DRIVER})
             found.append(ClaimGroup(group, tuple(names), classes, drivers, expressions))
     return tuple(found)
+
+
+def _extended(context: Context, group: Waiting) -> tuple[list[str], list[Mapping[str, Any]]]:
+    """Extended resources that the pod wants, that no node offers and a DeviceClass hands out (KEP-5004), as requests."""
+    names: list[str] = []
+    requests: list[Mapping[str, Any]] = []
+    for item in context.snapshot.of("DeviceClass", _GROUP):
+        name = str((item.raw.get("spec") or {}).get("extendedResourceName") or "")
+        offered = any(name in node.resources and node.resources[name].capacity for node in context.inventory.nodes)
+        if name in group.wants and not offered:
+            names.append(name)
+            requests.append({"deviceClassName": item.name, "count": group.wants[name]})
+    return names, requests
 
 
 def _claim(context: Context, group: Waiting, entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

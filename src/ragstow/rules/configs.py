@@ -6,6 +6,7 @@ is written with the fields the programs know.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,6 +28,8 @@ _FLAGS = frozenset(
 _SHARED = frozenset({"renamebydefault", "failrequestsgreaterthanone", "resources", "default"})
 _SHARED_EXACT = frozenset({"renameByDefault", "failRequestsGreaterThanOne", "resources", "default"})
 _RESOURCE_EXACT = frozenset({"name", "rename", "devices", "replicas"})
+_PLUGIN = re.compile(r"\bversion[\"']?\s*:")
+_WORDS = re.compile(r"[\"']?\b(?:timeSlicing|mps|migStrategy|sharing|flags)[\"']?\s*:")
 _INSTALLED = {"MPS_ROOT": "/run/nvidia/mps"}
 """What chart and operator give the plugin beside its file; without it every MPS configuration is refused."""
 _MANY = 1000
@@ -52,9 +55,7 @@ def config_texts(maps: tuple[KubeObject, ...]) -> Iterator[ConfigText]:
                 continue
             if "mig-configs:" in text or '"mig-configs"' in text:
                 yield ConfigText(item, str(key), text, "mig")
-            elif "version:" in text and any(
-                f"{word}:" in text for word in ("timeSlicing", "mps", "migStrategy", "sharing", "flags")
-            ):
+            elif _PLUGIN.search(text) and _WORDS.search(text):
                 yield ConfigText(item, str(key), text, "plugin")
 
 

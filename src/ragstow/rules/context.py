@@ -7,9 +7,9 @@ says what it could not judge.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from ragstow.cluster.objects import Pod, Resources
 from ragstow.cluster.snapshot import Snapshot
@@ -22,6 +22,8 @@ from ragstow.rules.index.owners import Owners
 from ragstow.rules.index.stack import GpuStack
 from ragstow.rules.index.states import PodStates
 from ragstow.rules.index.texts import Texts
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,15 @@ class Context:
     now: str
     requests: Callable[[Pod], Resources]
     pending: Callable[[Pod], PendingVerdict] | None = None
+
+    _memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def remember(self, key: str, make: Callable[[], T]) -> T:
+        """What `make` gave when it was first asked for under this key: for look-ups that several rules share."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        found: T = self._memory[key]
+        return found
 
     @cached_property
     def events(self) -> Events:

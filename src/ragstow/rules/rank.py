@@ -6,27 +6,37 @@ specific: `PRECEDENCE` says which cause wins over which, after "Which cause come
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ragstow.rules.model import CONFIDENCES, SEVERITIES, Finding
 
+_WAITS = frozenset(
+    {"wrong-resource-name", "gpu-exhausted", "node-selector-mismatch", "gpu-label-missing", "gpu-count-exceeds-node"}
+)
+"""What waiting pods look like while the GPUs that they need are not offered, for whatever reason."""
+
 PRECEDENCE: Mapping[str, frozenset[str]] = {
-    "mig-reconfig-stuck": frozenset({"node-selector-mismatch", "device-plugin-not-scheduled", "driver-not-installed"}),
-    "device-plugin-nvml-missing": frozenset({"mps-not-ready", "runtimeclass-missing", "driver-not-installed"}),
+    "mig-reconfig-stuck": _WAITS | {"device-plugin-not-scheduled", "driver-not-installed"},
+    "device-plugin-nvml-missing": _WAITS | {"mps-not-ready", "runtimeclass-missing", "driver-not-installed"},
     "autoscaler-template-missing-gpu": frozenset({"nodepool-limit", "gpu-exhausted"}),
     "rolling-update-gpu-deadlock": frozenset({"gpu-exhausted"}),
-    "driver-library-mismatch": frozenset({"gpu-unhealthy", "device-plugin-nvml-missing"}),
+    "driver-library-mismatch": _WAITS | {"gpu-unhealthy", "device-plugin-nvml-missing"},
     "scheduler-bypass": frozenset({"wrong-resource-name", "gpu-exhausted"}),
-    "sharing-config-invalid": frozenset({"sharing-config-not-applied", "sharing-config-unknown"}),
+    "sharing-config-invalid": _WAITS | {"sharing-config-not-applied", "sharing-config-unknown", "mps-not-ready"},
+    "sharing-config-unknown": _WAITS | {"sharing-config-not-applied"},
+    "sharing-config-not-applied": _WAITS,
+    "mps-not-ready": _WAITS,
     "quota-blocked": frozenset({"driver-not-installed"}),
-    "runtime-handler-not-configured": frozenset({"driver-not-installed", "device-plugin-not-scheduled"}),
-    "dra-driver-not-ready": frozenset({"driver-not-installed", "dra-selector-mismatch"}),
-    "device-plugin-not-scheduled": frozenset(
-        {"driver-not-installed", "wrong-resource-name", "missing-toleration", "gpu-exhausted", "node-selector-mismatch"}
-    ),
+    "runtime-handler-not-configured": _WAITS | {"driver-not-installed", "device-plugin-not-scheduled"},
+    "dra-driver-not-ready": frozenset({"driver-not-installed", "dra-selector-mismatch", "wrong-resource-name"}),
+    "device-plugin-not-scheduled": _WAITS | {"driver-not-installed", "missing-toleration"},
+    "driver-not-installed": _WAITS | {"gpu-unhealthy"},
     "gpu-limit-missing": frozenset({"runtimeclass-missing"}),
-    "mig-config-invalid": frozenset({"wrong-resource-name", "gpu-exhausted"}),
+    "mig-config-invalid": _WAITS,
+    "mig-strategy-mismatch": _WAITS,
+    "gpu-unhealthy": frozenset({"gpu-exhausted", "gpu-count-exceeds-node"}),
+    "gpu-label-missing": frozenset({"node-selector-mismatch"}),
 }
 """Winning cause -> causes that merely follow where both explain the same pods or objects."""
 
@@ -34,18 +44,33 @@ PRECEDENCE: Mapping[str, frozenset[str]] = {
 def order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Root causes first, each with what follows from it; then severity, held pods, place in a file, confidence, name."""
     ranked = sorted(findings, key=_key)
+    above = [_above(index, ranked) for index in range(len(ranked))]
     below: dict[int, list[Finding]] = {}
-    taken: set[int] = set()
-    for index, low in enumerate(ranked):
-        for other, high in enumerate(ranked):
-            if index != other and other not in taken and low.cause in PRECEDENCE.get(high.cause, ()) and _touch(low, high):
-                below.setdefault(other, []).append(low)
-                taken.add(index)
-                break
+    for index, finding in enumerate(ranked):
+        root, seen = index, {index}
+        while (higher := above[root]) is not None and higher not in seen:
+            root = higher
+            seen.add(root)
+        if root != index:
+            below.setdefault(root, []).append(finding)
+    taken = {id(finding) for followers in below.values() for finding in followers}
     return tuple(
         replace(finding, follows=(*finding.follows, *below[index])) if index in below else finding
         for index, finding in enumerate(ranked)
-        if index not in taken
+        if id(finding) not in taken
+    )
+
+
+def _above(index: int, ranked: Sequence[Finding]) -> int | None:
+    """The first finding that this one follows from."""
+    low = ranked[index]
+    return next(
+        (
+            other
+            for other, high in enumerate(ranked)
+            if other != index and low.cause in PRECEDENCE.get(high.cause, ()) and _touch(low, high)
+        ),
+        None,
     )
 
 

@@ -117,12 +117,28 @@ def _gated(context: Context) -> Iterator[Unknown]:
 def _ours(context: Context, state: PodState) -> bool:
     """Whether a pod uses GPUs or is part of the GPU stack, and should be running by now."""
     pod = state.pod
+    if pod.phase == "Failed" and _tried_again(context, pod):
+        return False
     if state.state in ("starting", "unready"):
         since, now = parse(state.since), parse(context.now)
         if since is not None and now is not None and now - since < _STARTING:
             return False
     uses = any(name.startswith(GPU_DOMAIN) and count for name, count in context.requests(pod).items())
     return uses or bool(pod.spec.get("resourceClaims")) or bool(context.stack.roles(pod))
+
+
+def _tried_again(context: Context, pod: Pod) -> bool:
+    """Whether a failed pod's Job has not failed: it has made another pod, or will."""
+    owner = pod.controller
+    if owner is None or owner.kind != "Job":
+        return False
+    job = context.snapshot.get("Job", owner.name, pod.namespace, "batch")
+    status = job.raw.get("status") if job is not None else None
+    conditions = status.get("conditions") if isinstance(status, dict) else None
+    listed = conditions if isinstance(conditions, list) else []
+    return job is not None and not any(
+        isinstance(c, dict) and c.get("type") == "Failed" and c.get("status") == "True" for c in listed
+    )
 
 
 def _not_running(context: Context, states: list[PodState]) -> Iterator[Unknown]:

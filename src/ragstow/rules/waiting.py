@@ -5,18 +5,21 @@ Shared by the placement rules; says what is so, not which cause it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from ragstow.cluster.objects import Node, Pod
 from ragstow.inventory.model import NodeGpus
 from ragstow.rules.context import Context, NodeRefusal, PendingVerdict
-from ragstow.rules.engines import is_device
+from ragstow.rules.engines import GPU_DOMAIN, is_device
 from ragstow.rules.model import Evidence, ObjectRef
 
 DEFAULT_SCHEDULER = "default-scheduler"
 TAINT, AFFINITY, FIT, CORDON = "TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeUnschedulable"
+GPU_LABELS = (GPU_DOMAIN, "feature.node.kubernetes.io/")
+"""How labels begin that the GPU stack writes on nodes."""
 _NOT_FOR_WORK = frozenset(
     {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/etcd"}
 )
@@ -79,6 +82,16 @@ class Waiting:
             if all(node.resources.get(name) is not None and node.resources[name].allocatable > 0 for name in self.wants)
         )
 
+    def fits_when_empty(self, node: NodeGpus) -> bool:
+        """Whether the node has enough of the GPU resources that the pod wants, were nobody else there."""
+        return all(name in node.resources and node.resources[name].allocatable >= count for name, count in self.wants.items())
+
+    @cached_property
+    def selects_gpu_labels_only(self) -> bool:
+        """Whether all node labels that the pod requires are written by the GPU stack."""
+        keys = [key for key, _ in wishes(self.pod.spec)]
+        return bool(keys) and all(key.startswith(GPU_LABELS) for key in keys)
+
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
         """The scheduler's own words about the first pods: event, else condition."""
@@ -95,6 +108,29 @@ class Waiting:
 
 def waiting(context: Context) -> tuple[Waiting, ...]:
     """All waiting pods, grouped; pods of one workload with different requests or selectors form groups of their own."""
+    return context.remember("waiting", lambda: _grouped(context))
+
+
+def unserved(context: Context, nodes: Iterable[str]) -> tuple[Waiting, ...]:
+    """Waiting pods that only missing GPUs, or the labels that come with GPUs, keep off one of these nodes."""
+    names = tuple(nodes)
+    return tuple(
+        group
+        for group in waiting(context)
+        if group.wants and not group.verdict.feasible and any(_lacks_only_gpus(group, name) for name in names)
+    )
+
+
+def _lacks_only_gpus(group: Waiting, name: str) -> bool:
+    refusals = group.verdict.refused.get(name, ())
+    return bool(refusals) and all(
+        (refusal.plugin == FIT and all(any(resource in text for resource in group.wants) for text in refusal.texts))
+        or (refusal.plugin == AFFINITY and group.selects_gpu_labels_only)
+        for refusal in refusals
+    )
+
+
+def _grouped(context: Context) -> tuple[Waiting, ...]:
     groups: dict[object, list[Pod]] = {}
     since: dict[object, str | None] = {}
     for state in context.states.in_state("pending"):
@@ -126,3 +162,16 @@ def for_work(context: Context, name: str) -> bool:
 def stuck_taints(node: Node) -> tuple[str, ...]:
     """Taints of the node's own condition (not ready, unreachable, pressure): a toleration is not what is missing."""
     return tuple(taint.key for taint in node.taints if taint.key.startswith("node.kubernetes.io/"))
+
+
+def wishes(spec: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(label key, allowed values) of nodeSelector, and of `In` expressions of a required affinity with a single term."""
+    selector = spec.get("nodeSelector")
+    for key, value in (selector if isinstance(selector, Mapping) else {}).items():
+        yield str(key), (str(value),)
+    affinity: Any = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
+    if len(terms) == 1:
+        for expression in terms[0].get("matchExpressions") or ():
+            if expression.get("operator") == "In":
+                yield str(expression.get("key")), tuple(str(value) for value in expression.get("values") or ())

@@ -90,7 +90,7 @@ from ragstow.rules.daemonsets import ineligible, looks_like_gpu_node
 from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import TAINT, Waiting, waiting
+from ragstow.rules.waiting import TAINT, Waiting, unserved, waiting
 
 _GATES = (
     "nvidia.com/gpu.present",
@@ -117,7 +117,11 @@ class DevicePluginNotScheduled(Rule):
             # A node that another plugin would serve is that one's matter.
             refused = [(node, why) for node, why in refused if all(node.name in reasons[id(other)] for other in plugins)]
             if refused and not _another_value(plugin, [node for node, _ in refused]):
-                yield self._finding(plugin, refused, _held(groups, [node for node, _ in refused]))
+                yield self._finding(
+                    plugin,
+                    refused,
+                    [key for group in unserved(context, [node.name for node, _ in refused]) for key in group.held],
+                )
 
     def _bare(self, context: Context, node: Node, plugins: list[KubeObject], groups: list[Waiting]) -> bool:
         """Whether a node should have a plugin, offers no GPU and runs none."""
@@ -173,16 +177,6 @@ class DevicePluginNotScheduled(Rule):
 
 def _workers(context: Context) -> list[Node]:
     return [node for node in context.snapshot.nodes if not any("control-plane" in taint.key for taint in node.taints)]
-
-
-def _held(groups: list[Waiting], nodes: list[Node]) -> list[str]:
-    """Pods that wait for GPUs and that only the missing GPUs keep off one of these nodes."""
-    return [
-        key
-        for group in groups
-        for key in group.held
-        if any({item.plugin for item in group.refusals(node)} <= {"NodeResourcesFit"} for node in nodes)
-    ]
 
 
 def _another_value(plugin: KubeObject, nodes: list[Node]) -> bool:

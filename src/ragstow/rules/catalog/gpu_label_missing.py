@@ -61,14 +61,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragstow.cluster.objects import Node
-from ragstow.rules.catalog.node_selector_mismatch import wishes
 from ragstow.rules.context import Context
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import AFFINITY, Waiting, gpu_nodes, waiting
+from ragstow.rules.waiting import AFFINITY, GPU_LABELS, Waiting, gpu_nodes, waiting, wishes
 
 _MEMORY = "nvidia.com/gpu.memory"
-_PREFIXES = ("nvidia.com/", "feature.node.kubernetes.io/")
 
 
 class GpuLabelMissing(Rule):
@@ -123,6 +121,6 @@ class GpuLabelMissing(Rule):
             return ""
         for key, _ in wishes(group.pod.spec):
             blocked = [node for node in nodes if any(refusal.plugin == AFFINITY for refusal in group.refusals(node))]
-            if key.startswith(_PREFIXES) and blocked and all(key not in node.labels for node in nodes):
+            if key.startswith(GPU_LABELS) and blocked and all(key not in node.labels for node in nodes):
                 return key
         return ""

@@ -50,7 +50,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.grouping import evidence
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import waiting
+from ragstow.rules.waiting import unserved
 
 _STATE, _CONFIG, _DEPLOY, _PAUSED = (
     "nvidia.com/mig.config.state",
@@ -77,7 +77,7 @@ class MigReconfigStuck(Rule):
             hits = [
                 hit for hit in context.texts.of_cause(self.cause) if hit.text.node is None or hit.text.node.name == node.name
             ]
-            held = [key for group in waiting(context) if group.wants for key in group.held]
+            held = [key for group in unserved(context, [node.name]) for key in group.held]
             restore = " ".join(f"{key}=true" for key in paused)
             yield self.finding(
                 f"the MIG change on node {node.name} is stuck ({state or 'no state'}): the GPU stack is paused and the node offers no GPU",

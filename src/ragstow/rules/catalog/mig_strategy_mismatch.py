@@ -54,6 +54,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import unserved
 
 _PRODUCT, _STRATEGY = "nvidia.com/gpu.product", "nvidia.com/mig.strategy"
 
@@ -77,7 +78,7 @@ class MigStrategyMismatch(Rule):
                 _fix(site.node),
                 (*site.objects, *map(ObjectRef.of, policies)),
                 evidence=(*evidence(hits), *_labels(context, site.node)),
-                held=site.pods,
+                held=(*site.pods, *_held(context, site.node)),
                 confidence=sure(hits),
             )
         for node in context.snapshot.nodes:
@@ -88,7 +89,12 @@ class MigStrategyMismatch(Rule):
                     _fix(node.name),
                     (ObjectRef.of(node), *map(ObjectRef.of, policies)),
                     evidence=_labels(context, node.name),
+                    held=_held(context, node.name),
                 )
+
+
+def _held(context: Context, node: str | None) -> list[str]:
+    return [key for group in unserved(context, [node] if node else ()) for key in group.held]
 
 
 def _labels(context: Context, name: str | None) -> tuple[Evidence, ...]:

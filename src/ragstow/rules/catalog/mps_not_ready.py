@@ -51,7 +51,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import gpu_nodes, waiting
+from ragstow.rules.waiting import gpu_nodes, unserved
 
 _CAPABLE = "nvidia.com/mps.capable"
 
@@ -103,6 +103,6 @@ class MpsNotReady(Rule):
                 *said,
                 *([Evidence(label, ObjectRef.of(found), f"metadata.labels[{_CAPABLE}]")] if found is not None else []),
             ),
-            held=[key for group in waiting(context) if group.wants for key in group.held],
+            held=[key for group in unserved(context, [node] if node else ()) for key in group.held],
             confidence="certain" if certain else "likely",
         )

@@ -68,7 +68,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import AFFINITY, Waiting, for_work, gpu_nodes, waiting
+from ragstow.rules.waiting import AFFINITY, FIT, GPU_LABELS, Waiting, for_work, gpu_nodes, waiting, wishes
 
 
 class NodeSelectorMismatch(Rule):
@@ -91,8 +91,14 @@ class NodeSelectorMismatch(Rule):
             return
         nodes = [node for node in context.snapshot.nodes if for_work(context, node.name) and group.only(node, AFFINITY)]
         if group.wants:
-            offering = {node.name for node in group.offering}
-            nodes = [node for node in nodes if node.name in offering]
+            # Where the nodes are full as well, the label is wrong all the same.
+            full = [
+                node
+                for node in context.snapshot.nodes
+                if for_work(context, node.name) and group.only(node, AFFINITY, FIT) and not group.only(node, FIT)
+            ]
+            offering = {node.name for node in group.offering if group.fits_when_empty(node)}
+            nodes = [node for node in nodes or full if node.name in offering]
         if not nodes:
             return
         wanted = dict(wishes(group.pod.spec))
@@ -102,6 +108,8 @@ class NodeSelectorMismatch(Rule):
         if any(node.labels.get(key) in wanted.get(key, ()) for node in context.snapshot.nodes if node.name in gpus):
             return  # a GPU node carries the value: what keeps the pod off that node is the cause
         has = sorted({node.labels[key] for node in nodes if key in node.labels})
+        if key.startswith(GPU_LABELS) and not has:
+            return  # a label of the GPU stack that no node has: it is not the pod that is wrong
         yield self.finding(
             f"{group.workload} selects nodes by {key}={'|'.join(wanted.get(key, ()))}, which no suitable node carries",
             f"{len(nodes)} node(s) would take the pod but for that label"
@@ -171,16 +179,3 @@ def _desired(item: KubeObject) -> int | None:
     status = item.raw.get("status")
     value = status.get("desiredNumberScheduled") if isinstance(status, Mapping) else None
     return value if isinstance(value, int) else None
-
-
-def wishes(spec: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """(label key, allowed values) of nodeSelector, and of `In` expressions of a required affinity with a single term."""
-    selector = spec.get("nodeSelector")
-    for key, value in (selector if isinstance(selector, Mapping) else {}).items():
-        yield str(key), (str(value),)
-    affinity: Any = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or []
-    if len(terms) == 1:
-        for expression in terms[0].get("matchExpressions") or ():
-            if expression.get("operator") == "In":
-                yield str(expression.get("key")), tuple(str(value) for value in expression.get("values") or ())

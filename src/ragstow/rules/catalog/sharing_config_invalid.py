@@ -67,12 +67,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragstow.cluster.objects import KubeObject
-from ragstow.rules.configs import config_texts, trouble
+from ragstow.rules.configs import ConfigText, config_texts, trouble
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.manifests import LintContext, Manifest
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import gpu_nodes, unserved
 
 
 class SharingConfigInvalid(Rule):
@@ -86,7 +87,7 @@ class SharingConfigInvalid(Rule):
         """One finding for each configuration that is wrong, then for logs whose configuration is not in the data."""
         found = False
         for item in context.snapshot.of("ConfigMap"):
-            for finding in self._judge(item):
+            for finding in self._judge(item, context=context):
                 found = True
                 yield finding
         hits = [
@@ -112,25 +113,45 @@ class SharingConfigInvalid(Rule):
         for manifest in context.of("ConfigMap"):
             yield from self._judge(manifest.object, manifest)
 
-    def _judge(self, item: KubeObject, manifest: Manifest | None = None) -> Iterator[Finding]:
+    def _judge(self, item: KubeObject, manifest: Manifest | None = None, context: Context | None = None) -> Iterator[Finding]:
         for config in config_texts((item,)):
             wrong = trouble(config) if config.kind == "plugin" else ()
             if wrong:
                 ref = ObjectRef.of(item)
+                nodes, plugins = _users(context, config) if context is not None else ([], [])
+                held = unserved(context, nodes) if context is not None else ()
+                restart = plugins[0] if plugins else None
                 yield self.finding(
                     f"{ref} key {config.key}: {wrong[0]}",
                     "The device plugin reads its configuration non-strictly: " + "; ".join(wrong) + ".",
                     Fix(
                         "Put the key where it belongs and restart the plugin, which reads a changed ConfigMap only at its start.",
-                        command="kubectl rollout restart daemonset -n <namespace of the plugin> <device plugin>",
+                        command=f"kubectl -n {restart.namespace} rollout restart daemonset {restart.name}" if restart else "",
                         disruption="restarts the device plugin; running pods keep their devices",
                         check="the node's allocatable shows the wanted resource names and counts",
                     ),
-                    (ref,),
+                    (ref, *(ObjectRef("Node", "", node) for node in nodes), *plugins),
                     evidence=[Evidence(text, ref, f"data[{config.key}]") for text in wrong],
+                    held=[key for group in held for key in group.held],
                     file=manifest.file if manifest is not None else None,
                     line=manifest.line("data", config.key) if manifest is not None else None,
                 )
+
+
+def _users(context: Context, config: ConfigText) -> tuple[list[str], list[ObjectRef]]:
+    """(nodes whose plugin reads this configuration, DaemonSets of plugins in its namespace)."""
+    where = (config.map.namespace, config.map.name)
+    nodes = [
+        node.name
+        for node in gpu_nodes(context)
+        if node.config is not None and node.config.config_map == where and node.config.key == config.key
+    ]
+    plugins = [
+        ObjectRef.of(item)
+        for item in context.stack.workloads("device-plugin")
+        if item.kind == "DaemonSet" and item.namespace == config.map.namespace
+    ]
+    return nodes, plugins
 
 
 def _plugin_said(pod: object, context: Context) -> bool:

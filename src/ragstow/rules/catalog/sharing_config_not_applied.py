@@ -66,7 +66,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import gpu_nodes
+from ragstow.rules.waiting import gpu_nodes, unserved
 
 
 class SharingConfigNotApplied(Rule):
@@ -109,6 +109,7 @@ class SharingConfigNotApplied(Rule):
                         *why,
                         *(Evidence(f"replicas in key {config.key}", ref, f"data[{config.key}]") for config in sharing[:1]),
                     ),
+                    held=[key for group in unserved(context, [node.name for node in served]) for key in group.held],
                 )
 
     def _why(self, context: Context, item: KubeObject, plain: list[ConfigText], served: list[NodeGpus]) -> list[Evidence]:

@@ -51,7 +51,7 @@ Quiet: the key exists
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ragstow.cluster.objects import Node
 from ragstow.rules.configs import config_texts
@@ -59,6 +59,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import gpu_nodes, unserved
 
 _LABEL = "nvidia.com/device-plugin.config"
 
@@ -71,34 +72,18 @@ class SharingConfigUnknown(Rule):
     needs = frozenset({"snapshot", "logs"})
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
-        """One finding for each name that no ConfigMap has."""
-        maps = {
-            ObjectRef.of(config.map) for config in config_texts(context.snapshot.of("ConfigMap")) if config.kind == "plugin"
-        }
-        keys = sorted({config.key for config in config_texts(context.snapshot.of("ConfigMap")) if config.kind == "plugin"})
-        asked: dict[str, list[Node]] = {}
-        for node in context.snapshot.nodes:
-            name = node.labels.get(_LABEL)
-            if name and maps and name not in keys:
-                asked.setdefault(name, []).append(node)
-        for name, nodes in asked.items():
-            close = difflib.get_close_matches(name, keys, 1) or keys[:1]
-            yield self.finding(
-                f"node label {_LABEL}={name} names a configuration that does not exist ({len(nodes)} node(s))",
-                f"The plugin's ConfigMap has {', '.join(keys)}. The config manager ends with an error; a running plugin keeps its old "
-                "configuration, and a new plugin pod does not start.",
-                Fix(
-                    f"Set the label to a key that exists, or add the key {name} to the ConfigMap.",
-                    command=f"kubectl label node {nodes[0].name} {_LABEL}={close[0]} --overwrite",
-                    disruption="reloads the device plugin of the node",
-                    check="the plugin pod is Ready, allocatable is as wanted",
-                ),
-                (*map(ObjectRef.of, nodes), *sorted(maps)),
-                evidence=(
-                    *(Evidence(name, ObjectRef.of(node), f"metadata.labels[{_LABEL}]") for node in nodes[:3]),
-                    *(Evidence(", ".join(keys), ref, "data") for ref in sorted(maps)),
-                ),
-            )
+        """One finding for each name that the ConfigMap of a node's plugin does not have."""
+        asked: dict[tuple[ObjectRef, str], list[Node]] = {}
+        for found in gpu_nodes(context):
+            node, config = context.snapshot.get("Node", found.name), found.config
+            if config is None or config.config_map is None or not config.key or not isinstance(node, Node):
+                continue
+            data = _data(context, *config.config_map)
+            if data is not None and config.key not in data:
+                asked.setdefault((ObjectRef("ConfigMap", *config.config_map), config.key), []).append(node)
+        asked = asked or _by_label(context)
+        for (ref, name), nodes in asked.items():
+            yield self._finding(context, ref, name, nodes)
         if not asked:
             for site, hits in by_node(context.texts.of_cause(self.cause)):
                 yield self.finding(
@@ -110,3 +95,59 @@ class SharingConfigUnknown(Rule):
                     held=site.pods,
                     confidence=sure(hits),
                 )
+
+    def _finding(self, context: Context, ref: ObjectRef, name: str, nodes: list[Node]) -> Finding:
+        keys = sorted(_data(context, ref.namespace, ref.name) or {})
+        close = difflib.get_close_matches(name, keys, 1) or keys[:1] or ["<key>"]
+        labelled = all(node.labels.get(_LABEL) == name for node in nodes)
+        plugins = [item for item in context.stack.workloads("device-plugin") if item.namespace == ref.namespace]
+        who = f"node label {_LABEL}={name}" if labelled else f"the default {name}"
+        return self.finding(
+            f"{who} names a configuration that {ref} does not have ({len(nodes)} node(s))",
+            f"The ConfigMap has {', '.join(keys) or 'no key'}. The config manager ends with an error; a running plugin keeps its old "
+            "configuration, and a new plugin pod does not start.",
+            Fix(
+                f"Set the label to a key that exists, or add the key {name} to the ConfigMap."
+                if labelled
+                else f"Make the default a key that exists (chart: config.default; operator: devicePlugin.config.default), or add the key {name}.",
+                command=f"kubectl label node {' '.join(node.name for node in nodes[:5])} {_LABEL}={close[0]} --overwrite",
+                disruption="reloads the device plugin of the node",
+                check=f"kubectl -n {ref.namespace} get pods -o wide   # the plugin pods are Ready; allocatable is as wanted",
+            ),
+            (*map(ObjectRef.of, nodes), ref, *map(ObjectRef.of, plugins)),
+            evidence=(
+                *(
+                    Evidence(node.labels[_LABEL], ObjectRef.of(node), f"metadata.labels[{_LABEL}]")
+                    for node in nodes[:3]
+                    if _LABEL in node.labels
+                ),
+                *(
+                    Evidence(f"DEFAULT_CONFIG={name}", ObjectRef.of(item), "spec.template.spec")
+                    for item in plugins
+                    if not labelled
+                ),
+                Evidence(", ".join(keys), ref, "data"),
+            ),
+            held=[key for group in unserved(context, [node.name for node in nodes]) for key in group.held],
+        )
+
+
+def _by_label(context: Context) -> dict[tuple[ObjectRef, str], list[Node]]:
+    """Where the plugin itself is not in the data: labels that no configuration of the cluster answers to."""
+    maps = {ObjectRef.of(config.map) for config in config_texts(context.snapshot.of("ConfigMap")) if config.kind == "plugin"}
+    if not maps:
+        return {}
+    keys = {key for ref in maps for key in _data(context, ref.namespace, ref.name) or ()}
+    asked: dict[tuple[ObjectRef, str], list[Node]] = {}
+    for found in gpu_nodes(context):
+        node = context.snapshot.get("Node", found.name)
+        name = node.labels.get(_LABEL) if node is not None else None
+        if isinstance(node, Node) and name and name not in keys and (found.config is None or found.config.config_map is None):
+            asked.setdefault((min(maps), name), []).append(node)
+    return asked
+
+
+def _data(context: Context, namespace: str, name: str) -> Mapping[str, object] | None:
+    found = context.snapshot.get("ConfigMap", name, namespace)
+    data = found.raw.get("data") if found is not None else None
+    return data if isinstance(data, Mapping) else None if found is None else {}

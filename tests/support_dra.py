@@ -1,4 +1,4 @@
-"""Small clusters for the tests of the allocator."""
+"""Small clusters for the tests of the allocator and of DynamicResources."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from ragstow.scheduling.dra.results import allocation
 from ragstow.scheduling.dra.rules import DraRules
 from ragstow.scheduling.dra.search import Inputs, Search
 from ragstow.scheduling.dra.state import AllocatedDevices
+
+Json = dict[str, Any]
 
 RULES = DraRules()
 DRIVER = "gpu.example.com"
@@ -91,3 +93,78 @@ def names(made: Sequence[Allocation] | None) -> list[list[str]] | None:
 def nano(text: str) -> int:
     """An amount in nano units."""
     return quantity(text).nano
+
+
+def raw_class(name: str, driver: str = DRIVER, resource: str | None = None) -> Json:
+    """A class of all devices of a driver, which may back an extended resource."""
+    spec: Json = {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]}
+    if resource is not None:
+        spec["extendedResourceName"] = resource
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
+
+
+def raw_slice(node_name: str, devices: Sequence[str | Mapping[str, Any]], driver: str = DRIVER, **spec: Any) -> Json:
+    """The only slice of the pool of a node."""
+    listed = [{"name": device} if isinstance(device, str) else device for device in devices]
+    pool = {"name": node_name, "generation": 1, "resourceSliceCount": 1}
+    body = {"driver": driver, "pool": pool, "nodeName": node_name, "devices": listed, **spec}
+    name = f"{node_name}-{driver}"
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": body}
+
+
+def raw_claim(
+    name: str,
+    *requests: Mapping[str, Any],
+    allocated: Mapping[str, Any] | None = None,
+    users: Sequence[str] = (),
+    deleted: bool = False,
+    constraints: Sequence[Mapping[str, Any]] = (),
+) -> Json:
+    """A claim; `users` are pods that use it."""
+    meta: Json = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    if deleted:
+        meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    status: Json = {"reservedFor": [{"resource": "pods", "name": user, "uid": f"uid-{user}"} for user in users]}
+    if allocated is not None:
+        status["allocation"] = allocated
+    spec = {"devices": {"requests": list(requests), "constraints": list(constraints)}}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec, "status": status}
+
+
+def taken(node_name: str, *devices: str, request: str = "r") -> Json:
+    """An allocation of devices of a node's pool, usable on that node only."""
+    results = [{"request": request, "driver": DRIVER, "pool": node_name, "device": device} for device in devices]
+    field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    return {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
+
+
+def template_claim(name: str, *requests: Mapping[str, Any], owner: str) -> Json:
+    """A claim that was made from a template for the pod with uid `owner`."""
+    made = raw_claim(name, *requests)
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": owner, "controller": True}
+    made["metadata"]["ownerReferences"] = [reference]
+    return made
+
+
+UNSET = "not from a template"
+
+
+def pod(name: str, *claims: str, template: str | None = UNSET, **containers: Mapping[str, Any]) -> Json:
+    """A pod with claims; `template` is the name of the claim made for it ("" none wanted, None not yet).
+
+    Each further argument is a container's resources; init containers' names start with "init" (those that stay, "init_stays").
+    """
+    entries = [{"name": claim, "resourceClaimName": claim} for claim in claims]
+    status: Json = {}
+    if template != UNSET:
+        entries.append({"name": "gpu", "resourceClaimTemplateName": "t"})
+        if template is not None:
+            status["resourceClaimStatuses"] = [{"name": "gpu", **({"resourceClaimName": template} if template else {})}]
+    spec: Json = {"containers": [], "initContainers": [], "resourceClaims": entries}
+    for key, amounts in (containers or {"c": {}}).items():
+        made: Json = {"name": key.replace("_", "-"), "image": "i", "resources": {"requests": amounts, "limits": amounts}}
+        if key.startswith("init_stays"):
+            made["restartPolicy"] = "Always"
+        spec["initContainers" if key.startswith("init") else "containers"].append(made)
+    meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}

@@ -11,10 +11,15 @@ from typing import Any
 from ragstow.cluster.objects import Pod
 from ragstow.scheduling.dra.cluster import MAX_USERS, DraCluster
 from ragstow.scheduling.dra.model import Claim
+from ragstow.scheduling.framework import failure, unresolvable
 
 
 class ClaimProblem(Exception):
     """Keeps the pod from being scheduled anywhere; the text is the reason."""
+
+    def __init__(self, text: str, *, fatal: bool = False) -> None:
+        super().__init__(text)
+        self.status = failure(text) if fatal else unresolvable(text)
 
 
 def names(pod: Pod) -> Iterator[str]:
@@ -87,5 +92,7 @@ def _name(pod: Pod, entry: Mapping[str, Any], made: Mapping[str, Mapping[str, An
 
 
 def _check_class(cluster: DraCluster, class_name: str, request: str) -> None:
-    if class_name and class_name not in cluster.classes:
+    if not class_name:
+        raise ClaimProblem(f"request {request}: unsupported request type", fatal=True)
+    if class_name not in cluster.classes:
         raise ClaimProblem(f"request {request}: device class {class_name} does not exist")

@@ -8,6 +8,8 @@ from ragstow.quantity import parse
 from ragstow.scheduling.dra import cel
 from ragstow.scheduling.dra.model import Capacity, Device, DeviceId
 
+pytestmark = pytest.mark.usefixtures("with_cel")
+
 DOMAIN = "gpu.example.com"
 DEVICE = Device(
     DeviceId(DOMAIN, "node-1", "gpu-0"),

@@ -11,6 +11,8 @@ from ragstow.scheduling.dra.requests import AllocationError, NodeFailure
 from ragstow.scheduling.dra.state import AllocatedDevices
 from support_dra import CLASSES, RULES, allocate, claim, exactly, gpus, names, node, slice_of
 
+pytestmark = pytest.mark.usefixtures("with_cel")
+
 
 def held(*devices: str, pool: str = "node-1") -> AllocatedDevices:
     state = AllocatedDevices(True)

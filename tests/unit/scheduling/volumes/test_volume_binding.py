@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from support_volumes import Player, claim, node, pod, storage, storage_class, uses, volume
+from support_player import Player
+from support_volumes import claim, node, pod, storage, storage_class, uses, volume
 
 NODES = [node("n0", zone="a"), node("n1", zone="b")]
 CLASSES = [

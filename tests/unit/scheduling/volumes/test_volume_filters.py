@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from support_volumes import Player, claim, node, pod, storage, storage_class, uses, volume
+from support_player import Player
+from support_volumes import claim, node, pod, storage, storage_class, uses, volume
 
 BASE: list[dict[str, Any]] = [node("n0", zone="a"), node("n1", zone="b"), storage_class("fast")]
 

@@ -12,7 +12,8 @@ from ragstow.plan import exact
 from ragstow.plan.attempt import Attempt
 from ragstow.plan.change import holders
 from ragstow.plan.model import Refusal
-from ragstow.plan.problem import MODE_ORDER, Option
+from ragstow.plan.obstacles import obstacles
+from ragstow.plan.problem import MODE_ORDER, Option, Problem
 from ragstow.plan.refusing import gib, listed, plural
 
 
@@ -29,6 +30,7 @@ def reasons(tried: Attempt) -> tuple[Reason, ...]:
         found += _no_slot(tried, name)
     if not without and not tried.blocked:
         alone = [name for name in tried.choices if not _fits_alone(tried, name)]
+        found += _in_the_way(tried, alone)
         for name in alone:
             found.append(_no_room(tried, name))
         if not alone:
@@ -61,9 +63,21 @@ def _no_slot(tried: Attempt, name: str) -> list[Reason]:
     return [Reason("no-slot", f"{name}: no node has or could have a slot for it ({modes})", hint)]
 
 
+def _in_the_way(tried: Attempt, alone: list[str]) -> tuple[Reason, ...]:
+    """Conditions of the whole service, else of the components that fit nowhere even alone."""
+    namespace = tried.service.namespace
+    whole = obstacles(tried.posed.problem, namespace)
+    return whole or tuple(reason for name in alone for reason in obstacles(_alone(tried, name), namespace))
+
+
 def _fits_alone(tried: Attempt, name: str) -> bool:
+    alone = _alone(tried, name)
+    return bool(alone.components[0].options) and exact.solve(alone).verdict is not None
+
+
+def _alone(tried: Attempt, name: str) -> Problem:
     problem = tried.posed.problem
-    alone = replace(
+    return replace(
         problem,
         components=tuple(
             replace(item, options=tuple(option for option in item.options if not option.bundle))
@@ -74,7 +88,6 @@ def _fits_alone(tried: Attempt, name: str) -> bool:
         apart=tuple(group for group in problem.apart if group == (name,)),
         max_cards=None,
     )
-    return bool(alone.components[0].options) and exact.solve(alone).verdict is not None
 
 
 def _no_room(tried: Attempt, name: str) -> Reason:

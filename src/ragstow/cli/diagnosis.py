@@ -39,6 +39,7 @@ def make_context(
         now=now or newest_time(snapshot),
         requests=_requests,
         pending=_pending(snapshot, decided_as),
+        elsewhere=lambda other: _pending(other, decided_as),
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragstow.rules.context import Context
+from ragstow.cluster.build import RawObject, make
+from ragstow.cluster.objects import Pod
+from ragstow.cluster.snapshot import Snapshot
+from ragstow.rules.context import Context, PendingVerdict
 from ragstow.rules.waiting import Waiting, waiting
 
 _GROUP = "resource.k8s.io"
@@ -62,6 +65,26 @@ def _extended(context: Context, group: Waiting) -> tuple[list[str], list[Mapping
             names.append(name)
             requests.append({"deviceClassName": item.name, "count": group.wants[name]})
     return names, requests
+
+
+def unclaimed(context: Context, group: Waiting) -> PendingVerdict | None:
+    """The scheduler's answer if no claim were allocated and no pod held a device; None where nobody can be asked."""
+    if context.elsewhere is None:
+        return None
+    elsewhere = context.elsewhere
+    ask: Callable[[Pod], PendingVerdict] = context.remember("unclaimed", lambda: elsewhere(_emptied(context)))
+    return ask(group.pod)
+
+
+def _emptied(context: Context) -> Snapshot:
+    claims = [item for item in context.snapshot.of("ResourceClaim", _GROUP) if "allocation" in (item.raw.get("status") or {})]
+    free = [make(RawObject({key: value for key, value in item.raw.items() if key != "status"})) for item in claims]
+    holders = [pod for pod in context.snapshot.pods if pod.node and not pod.finished and _holds(pod)]
+    return context.snapshot.replace(put=free, remove=holders)
+
+
+def _holds(pod: Pod) -> bool:
+    return bool(pod.spec.get("resourceClaims")) or bool(pod.status.get("extendedResourceClaimStatus"))
 
 
 def _claim(context: Context, group: Waiting, entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

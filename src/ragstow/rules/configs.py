@@ -103,6 +103,15 @@ def shares(text: str) -> bool:
     return said.effective is not None and bool(said.effective.sharing.active.replicated)
 
 
+def given(text: str) -> frozenset[str]:
+    """Resource names that a valid sharing configuration makes: renamed ones where it renames."""
+    said = verdict.plugin(text, env=_INSTALLED)
+    if said.effective is None:
+        return frozenset()
+    active = said.effective.sharing.active
+    return frozenset(f"{item.name}.shared" if active.rename_by_default else item.name for item in active.resources)
+
+
 def layouts(text: str) -> tuple[str, ...]:
     """Names of the MIG layouts in a configuration; () where it cannot be read."""
     value = _at(_value(text), "mig-configs")

@@ -56,7 +56,8 @@ class Context:
     """Everything a rule sees.
 
     `now` is an RFC 3339 time (the newest in the snapshot unless told otherwise); `pending` plays one cycle of the scheduler
-    for a pod; `requests` gives a pod's effective requests, init containers and overhead included.
+    for a pod, `elsewhere` the same on another snapshot ("what if these pods were gone"); `requests` gives a pod's effective
+    requests, init containers and overhead included.
     """
 
     snapshot: Snapshot
@@ -65,6 +66,7 @@ class Context:
     now: str
     requests: Callable[[Pod], Resources]
     pending: Callable[[Pod], PendingVerdict] | None = None
+    elsewhere: Callable[[Snapshot], Callable[[Pod], PendingVerdict]] | None = None
 
     _memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -15,6 +15,7 @@ from ragstow.inventory.model import NodeGpus
 from ragstow.rules.context import Context, NodeRefusal, PendingVerdict
 from ragstow.rules.engines import GPU_DOMAIN, is_device
 from ragstow.rules.model import Evidence, ObjectRef
+from ragstow.rules.selection import wanted_values
 
 DEFAULT_SCHEDULER = "default-scheduler"
 TAINT, AFFINITY, FIT, CORDON = "TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeUnschedulable"
@@ -89,7 +90,7 @@ class Waiting:
     @cached_property
     def selects_gpu_labels_only(self) -> bool:
         """Whether all node labels that the pod requires are written by the GPU stack."""
-        keys = [key for key, _ in wishes(self.pod.spec)]
+        keys = list(wanted_values(self.pod.spec))
         return bool(keys) and all(key.startswith(GPU_LABELS) for key in keys)
 
     @cached_property

@@ -52,11 +52,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import waiting
+from ragstow.rules.waiting import unserved, waiting
 
 _WORKLOADS = ("DaemonSet", "Deployment")
 
@@ -70,7 +71,9 @@ class DevicePluginNvmlMissing(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each node whose plugin cannot load NVML while it offers no GPU."""
+        said: set[str] = set()
         for site, hits in by_node(context.texts.of_cause(self.cause)):
+            said.add(site.node or "")
             if site.node and _serves(context, site.node):
                 continue  # an old log: the plugin serves by now
             pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
@@ -112,6 +115,53 @@ class DevicePluginNvmlMissing(Rule):
                 ),
                 held=[key for group in waiting(context) if group.wants for key in group.held],
                 confidence=sure(hits),
+            )
+        yield from self._silent(context, said)
+
+    def _silent(self, context: Context, said: set[str]) -> Iterator[Finding]:
+        """Plugins that crash where the NVIDIA runtime is a RuntimeClass that they do not use, and whose log is not in the data."""
+        classes = [item for item in context.snapshot.of("RuntimeClass", "node.k8s.io") if item.raw.get("handler") == "nvidia"]
+        explained = {hit.text.pod.key for hit in context.texts.hits if hit.text.pod is not None}
+        by_plugin: dict[ObjectRef, list[Pod]] = {}
+        for pod in context.stack.pods("device-plugin"):
+            state = context.states.of(pod)
+            if (
+                classes
+                and pod.node
+                and pod.node not in said
+                and pod.runtime_class is None
+                and pod.key not in explained
+                and not context.logs.of(pod)
+                and state is not None
+                and any(c.crashing and c.restarts and not c.init and "config" not in c.name for c in state.containers)
+                and not _serves(context, pod.node)
+            ):
+                by_plugin.setdefault(context.owners.workload(pod), []).append(pod)
+        for workload, pods in by_plugin.items():
+            name, nodes = classes[0].name, [pod.node for pod in pods if pod.node]
+            patch = Patch("strategic", workload, {"spec": {"template": {"spec": {"runtimeClassName": name}}}})
+            yield self.finding(
+                f"{workload} crashes on {', '.join(nodes)} without the NVIDIA runtime: runtimeClassName is not set, RuntimeClass {name} exists",
+                "A plugin that does not run under the NVIDIA runtime cannot load NVML and ends. Its log, which would prove it, is not in the "
+                "data.",
+                Fix(
+                    f"Set runtimeClassName: {name} on the plugin's DaemonSet, or make nvidia the default runtime of the node.",
+                    patch=patch if workload.kind in _WORKLOADS else None,
+                    disruption="restarts the device plugin",
+                    check=f"kubectl -n {workload.namespace} logs {pods[0].name} --previous   # before: no ERROR_LIBRARY_NOT_FOUND in it",
+                ),
+                (
+                    workload,
+                    *map(ObjectRef.of, pods),
+                    *(ObjectRef("Node", "", node) for node in nodes),
+                    ObjectRef.of(classes[0]),
+                ),
+                evidence=(
+                    Evidence("(absent)", ObjectRef.of(pods[0]), "spec.runtimeClassName"),
+                    Evidence("nvidia", ObjectRef.of(classes[0]), "handler"),
+                ),
+                held=[key for group in unserved(context, nodes) for key in group.held],
+                confidence="likely",
             )
 
 

@@ -60,8 +60,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragstow.cluster.dra import claims, devices
-from ragstow.rules.claims import claim_groups
-from ragstow.rules.context import Context
+from ragstow.rules.claims import claim_groups, unclaimed
+from ragstow.rules.context import Context, PendingVerdict
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
@@ -86,13 +86,16 @@ class DraSelectorMismatch(Rule):
             published = [device for driver in sorted(group.drivers) for device in devices(context.snapshot, driver)]
             free = [device for device in published if device.id not in held]
             plugins = {r.plugin for items in group.waiting.verdict.refused.values() for r in items}
-            if not free or "DynamicResources" not in plugins:
+            if not published or "DynamicResources" not in plugins:
                 continue
-            products = sorted({str(device.attributes.get("productName", device.id.device)) for device in free})
+            empty = unclaimed(context, group.waiting)
+            if _satisfied(empty, {device.node for device in published}) or (empty is None and not free):
+                continue  # devices that satisfy it exist: others hold them, or something else keeps the pod off their nodes
+            products = sorted({str(device.attributes.get("productName", device.id.device)) for device in published})
             claim_refs = [ObjectRef("ResourceClaim", group.waiting.pod.namespace, name) for name in group.claims]
             yield self.finding(
-                f"{group.waiting.workload}: no published device satisfies its claim, though {len(free)} are free",
-                f"Published and free: {', '.join(products[:6])}. The claim's selectors, count or constraints leave none of them.",
+                f"{group.waiting.workload}: no published device satisfies its claim; {len(free)} of {len(published)} are free",
+                f"Published: {', '.join(products[:6])}. The claim's selectors, count or constraints leave none of them, even if all were free.",
                 Fix(
                     "Compare the selectors of claim and class with the attributes of the devices, and relax what none satisfies.",
                     command="kubectl get resourceslices -o yaml   # attributes and capacity of every device",
@@ -105,5 +108,13 @@ class DraSelectorMismatch(Rule):
                 ),
                 held=group.waiting.held,
                 since=group.waiting.since,
-                confidence="likely",
+                confidence="likely" if empty is None else "certain",
             )
+
+
+def _satisfied(empty: PendingVerdict | None, publishing: set[str | None]) -> bool:
+    """Whether some publishing node has devices for the claim once all are free."""
+    if empty is None:
+        return False
+    refusing = {node for node, items in empty.refused.items() if any(item.plugin == "DynamicResources" for item in items)}
+    return bool((publishing & {*empty.refused, *empty.feasible}) - refusing)

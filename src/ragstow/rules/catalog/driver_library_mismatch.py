@@ -71,6 +71,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Finding, Fix
 from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import unserved
 
 
 class DriverLibraryMismatch(Rule):
@@ -96,6 +97,9 @@ class DriverLibraryMismatch(Rule):
                 ),
                 site.objects,
                 evidence=evidence(hits),
-                held=site.pods,
+                held=(
+                    *site.pods,
+                    *(key for group in unserved(context, [site.node] if site.node else []) for key in group.held),
+                ),
                 confidence=sure(hits),
             )

@@ -57,6 +57,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Finding, Fix
 from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import unserved
 
 
 class FabricManagerDown(Rule):
@@ -81,6 +82,9 @@ class FabricManagerDown(Rule):
                 ),
                 site.objects,
                 evidence=evidence(hits),
-                held=site.pods,
+                held=(
+                    *site.pods,
+                    *(key for group in unserved(context, [site.node] if site.node else []) for key in group.held),
+                ),
                 confidence=sure(hits),
             )

@@ -47,7 +47,7 @@ from ragstow.inventory.model import NodeGpus
 from ragstow.rules.context import Context
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import waiting
+from ragstow.rules.waiting import AFFINITY, waiting
 
 
 class GpuCountExceedsNode(Rule):
@@ -61,7 +61,8 @@ class GpuCountExceedsNode(Rule):
         """One finding for each workload whose request no node could ever meet."""
         for group in waiting(context):
             for resource, count in group.wants.items():
-                offering = group.offering
+                chosen = tuple(node for node in group.offering if AFFINITY not in {r.plugin for r in group.refusals(node)})
+                offering = chosen or group.offering
                 most = max((_supply(node, resource) for node in offering), default=0)
                 if not offering or count <= most or len(group.wants) != 1:
                     continue

@@ -55,7 +55,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragstow.cluster.dra import claims
 from ragstow.inventory.model import NodeGpus
+from ragstow.rules.claims import claim_groups, unclaimed
 from ragstow.rules.context import Context
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
@@ -71,6 +73,7 @@ class GpuExhausted(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each GPU resource that has run out, with every workload that waits for it."""
+        yield from self._claims(context)
         by_resource: dict[str, list[tuple[Waiting, tuple[NodeGpus, ...]]]] = {}
         for group in waiting(context):
             full = _full(group)
@@ -107,6 +110,58 @@ class GpuExhausted(Rule):
                 ),
                 held=pods,
                 since=min((group.since for group, _ in members if group.since), default=None),
+            )
+
+    def _claims(self, context: Context) -> Iterator[Finding]:
+        """Workloads whose claims devices exist for, all of them held by others."""
+        with_claims = {id(group.waiting): group for group in claim_groups(context)}
+        for group in waiting(context):
+            if not group.by_default_scheduler or group.verdict.feasible or id(group) not in with_claims:
+                continue
+            empty = unclaimed(context, group)
+            able = [
+                name
+                for name in (empty.feasible if empty is not None else ())
+                if {refusal.plugin for refusal in group.verdict.refused.get(name, ())} <= {"DynamicResources", FIT}
+            ]
+            if not able:
+                continue
+            held = [claim for claim in claims(context.snapshot) if any(device.pool in able for device in claim.devices)]
+            holders = sorted({pod for claim in held for pod in claim.pods})
+            made = with_claims[id(group)]
+            own = [
+                item
+                for name in made.claims
+                if (item := context.snapshot.get("ResourceClaim", name, group.pod.namespace, "resource.k8s.io"))
+            ]
+            yield self.finding(
+                f"all devices that would satisfy {group.workload} are held: {len(group.pods)} pod(s) wait",
+                f"{', '.join(able[:5])} publish(es) such devices, and claims of {', '.join(holders[:8]) or 'other pods'} hold them. Each waiting "
+                "pod would fit if they were free.",
+                Fix(
+                    "End one of the holders, add a node with such devices, share a claim among pods, or relax the selectors.",
+                    command="kubectl get resourceclaims -A   # who holds what",
+                    check="the claim is allocated, the pod gets a node",
+                ),
+                (
+                    *group.objects,
+                    *map(ObjectRef.of, own),
+                    *(ObjectRef("DeviceClass", "", name) for name in made.classes),
+                    *(ObjectRef("Node", "", name) for name in able[:10]),
+                ),
+                evidence=(
+                    *group.evidence,
+                    *(
+                        Evidence(
+                            ", ".join(device.device for device in claim.devices),
+                            ObjectRef.of(claim.object),
+                            "status.allocation",
+                        )
+                        for claim in held[:3]
+                    ),
+                ),
+                held=group.held,
+                since=group.since,
             )
 
 

@@ -30,14 +30,14 @@ Quiet: eight of eight
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence
 from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import gpu_nodes
+from ragstow.rules.waiting import gpu_nodes, unserved
 
 _APPLICATION_XIDS = frozenset({"13", "31", "43", "45", "68", "109"})
 """Faults of a program, not of the card; the plugin ignores them too (internal/rm/health.go)."""
@@ -96,6 +96,7 @@ class GpuUnhealthy(Rule):
                     ),
                     *evidence(hits),
                 ),
+                held=_held(context, name, missing),
                 confidence="certain" if hits else "likely",
                 severity="critical" if everything else "high",
             )
@@ -108,3 +109,20 @@ class GpuUnhealthy(Rule):
                 evidence=evidence(strangers),
                 confidence="likely",
             )
+
+
+def _held(context: Context, name: str, missing: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Pods that the node would take if its lost devices were back."""
+    node = context.inventory.node(name)
+    back = {resource: capacity - allocatable for resource, (capacity, allocatable) in missing.items()}
+    return [
+        key
+        for group in unserved(context, [name])
+        if any(resource in back for resource in group.wants)
+        and all(
+            node.resources[resource].free + back.get(resource, 0) >= count
+            for resource, count in group.wants.items()
+            if resource in node.resources
+        )
+        for key in group.held
+    ]

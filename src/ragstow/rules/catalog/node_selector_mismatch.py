@@ -68,6 +68,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+from ragstow.rules.selection import unmet, wanted_values
 from ragstow.rules.waiting import AFFINITY, FIT, GPU_LABELS, Waiting, for_work, gpu_nodes, waiting, wishes
 
 
@@ -101,17 +102,19 @@ class NodeSelectorMismatch(Rule):
             nodes = [node for node in nodes or full if node.name in offering]
         if not nodes:
             return
-        wanted = dict(wishes(group.pod.spec))
-        wrong = {key: values for key, values in wanted.items() if not any(node.labels.get(key) in values for node in nodes)}
+        wanted = wanted_values(group.pod.spec)
+        wrong = {key: said for key, said in wanted.items() if all(key in unmet(group.pod.spec, node) for node in nodes)}
         key = next(iter(wrong), next(iter(wanted), ""))
         gpus = {node.name for node in gpu_nodes(context)}
-        if any(node.labels.get(key) in wanted.get(key, ()) for node in context.snapshot.nodes if node.name in gpus):
+        others = [node for node in context.snapshot.nodes if node.name in gpus and node not in nodes]
+        if any(key not in unmet(group.pod.spec, node) for node in others):
             return  # a GPU node carries the value: what keeps the pod off that node is the cause
+        text = wanted.get(key, "")
         has = sorted({node.labels[key] for node in nodes if key in node.labels})
         if key.startswith(GPU_LABELS) and not has:
             return  # a label of the GPU stack that no node has: it is not the pod that is wrong
         yield self.finding(
-            f"{group.workload} selects nodes by {key}={'|'.join(wanted.get(key, ()))}, which no suitable node carries",
+            f"{group.workload} selects nodes by {text}, which no suitable node carries",
             f"{len(nodes)} node(s) would take the pod but for that label"
             + (f"; there it is {', '.join(has)}." if has else "; they do not have it at all."),
             Fix(
@@ -122,7 +125,7 @@ class NodeSelectorMismatch(Rule):
             (*group.objects, *map(ObjectRef.of, nodes[:5])),
             evidence=(
                 *group.evidence,
-                Evidence(f"{key}={'|'.join(wanted.get(key, ()))}", ObjectRef.of(group.pod), "spec.nodeSelector / nodeAffinity"),
+                Evidence(text, ObjectRef.of(group.pod), "spec.nodeSelector / nodeAffinity"),
                 *(
                     Evidence(node.labels.get(key, "(absent)"), ObjectRef.of(node), f"metadata.labels[{key}]")
                     for node in nodes[:2]

@@ -170,8 +170,9 @@ def _would_fit_without(group: Waiting, old: list[Pod]) -> bool:
         freed = {
             name: sum(group.context.requests(pod).get(name, 0) for pod in old if pod.node == node.name) for name in group.wants
         }
+        lacks = any(node.resources[name].free < count for name, count in group.wants.items())
         room = all(node.resources[name].free + freed[name] >= count for name, count in group.wants.items())
-        if room and any(freed.values()) and group.only(node, FIT):
+        if room and any(freed.values()) and group.only(node, FIT, "InterPodAffinity") and lacks:
             return True
     return False
 

@@ -61,12 +61,18 @@ from collections.abc import Iterator
 
 from ragstow.cluster.objects import KubeObject
 from ragstow.inventory.model import NodeGpus
-from ragstow.rules.configs import ConfigText, config_texts, shares, trouble
+from ragstow.inventory.resources import FULL_GPU
+from ragstow.inventory.state import shared_as
+from ragstow.rules.configs import ConfigText, config_texts, given, shares, trouble
 from ragstow.rules.context import Context
 from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import gpu_nodes, unserved
+from ragstow.rules.waiting import FIT, gpu_nodes, unserved
+
+_LABEL = "nvidia.com/device-plugin.config"
+_OTHERWISE = frozenset({"mig-single", "mig-mixed", "dra", "hami", "kai", "none", "unknown"})
+"""States in which the number of slots for each card says nothing about time-slicing or MPS."""
 
 
 class SharingConfigNotApplied(Rule):
@@ -77,7 +83,9 @@ class SharingConfigNotApplied(Rule):
     needs = frozenset({"snapshot"})
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
-        """One finding for each ConfigMap whose sharing no node runs with, where a plugin should have taken it."""
+        """One finding for each ConfigMap whose sharing no node runs with, where a plugin should have taken it, or could."""
+        yield from self._stale(context)
+        yield from self._unselected(context)
         served = [node for node in gpu_nodes(context) if any(use.capacity for use in node.resources.values())]
         if not served or any(node.sharing in ("time-slicing", "mps") for node in served):
             return
@@ -112,6 +120,103 @@ class SharingConfigNotApplied(Rule):
                     held=[key for group in unserved(context, [node.name for node in served]) for key in group.held],
                 )
 
+    def _stale(self, context: Context) -> Iterator[Finding]:
+        """Nodes that offer something else than the configuration that their plugin is given."""
+        behind: dict[tuple[tuple[str, str], str], list[tuple[NodeGpus, int, int]]] = {}
+        for node in gpu_nodes(context):
+            config = node.config
+            if (
+                config is None
+                or config.config is None
+                or config.config_map is None
+                or not config.key
+                or node.sharing in _OTHERWISE
+            ):
+                continue
+            wanted, now = shared_as(config.config, FULL_GPU), node.replicas or 1
+            factor = wanted[1] if wanted is not None else 1
+            slots = sum(use.capacity for name, use in node.resources.items() if name.startswith(FULL_GPU))
+            if factor != now and node.cards and slots == node.cards * now:
+                behind.setdefault((config.config_map, config.key), []).append((node, factor, now))
+        for (config_map, key), found in behind.items():
+            ref, names = ObjectRef("ConfigMap", *config_map), [node.name for node, _, _ in found]
+            _, factor, now = found[0]
+            plugins = [item for item in context.stack.workloads("device-plugin") if item.namespace == config_map[0]]
+            target = ObjectRef.of(plugins[0]) if plugins else None
+            yield self.finding(
+                f"{ref} key {key} says {factor} slot(s) for each card, {', '.join(names[:5])} offer(s) {now}: the plugin has not read it",
+                "A running plugin does not notice that its ConfigMap changed; it reads it when it starts, or when the node's label changes.",
+                Fix(
+                    "Restart the device plugin (and GPU feature discovery).",
+                    command=f"kubectl -n {config_map[0]} rollout restart daemonset {target.name}" if target is not None else "",
+                    disruption="restarts the device plugin; running pods keep their devices",
+                    check=f"kubectl get node {names[0]} -o jsonpath='{{.status.allocatable}}'",
+                ),
+                (ref, *map(ObjectRef.of, plugins), *(ObjectRef("Node", "", name) for name in names)),
+                evidence=(
+                    Evidence(f"replicas {factor}", ref, f"data[{key}]"),
+                    *(
+                        Evidence(
+                            f"{node.cards} card(s), {now} slot(s) each", ObjectRef("Node", "", node.name), "status.capacity"
+                        )
+                        for node, _, now in found[:3]
+                    ),
+                ),
+                held=_held(context, names),
+                confidence="likely",
+                severity="high" if _held(context, names) else None,
+            )
+
+    def _unselected(self, context: Context) -> Iterator[Finding]:
+        """A configuration that would offer what pods wait for, and that no node and no default selects."""
+        served = [node for node in gpu_nodes(context) if any(use.capacity for use in node.resources.values())]
+        offered = {name for node in served for name, use in node.resources.items() if use.capacity}
+        groups = [
+            group
+            for group in unserved(context, [node.name for node in served])
+            if any(name not in offered for name in group.wants)
+        ]
+        if not groups:
+            return
+        used = {(node.config.config_map, node.config.key) for node in gpu_nodes(context) if node.config is not None}
+        maps = {config_map for config_map, _ in used if config_map is not None}
+        for namespace, name in sorted(maps):
+            item = context.snapshot.get("ConfigMap", name, namespace)
+            for config in config_texts((item,) if item is not None else ()):
+                if (
+                    config.kind != "plugin"
+                    or trouble(config)
+                    or not shares(config.text)
+                    or ((namespace, name), config.key) in used
+                ):
+                    continue
+                held = [key for group in groups if set(group.wants) & (given(config.text) - offered) for key in group.held]
+                nodes = [node.name for node in served if any(group.only(node, FIT) for group in groups)]
+                if not held or not nodes:
+                    continue
+                ref = ObjectRef("ConfigMap", namespace, name)
+                yield self.finding(
+                    f"{ref} key {config.key} would offer {', '.join(sorted(given(config.text) - offered))}, and no node selects it",
+                    f"{len(held)} pod(s) wait for it. Neither the label {_LABEL} of a GPU node nor the default names the key; the nodes offer "
+                    f"{', '.join(sorted(offered))}.",
+                    Fix(
+                        f"Label the nodes that are to share with {_LABEL}={config.key}.",
+                        command=f"kubectl label node {nodes[0]} {_LABEL}={config.key} --overwrite",
+                        disruption="reloads the device plugin of the node; running pods keep their devices",
+                        check=f"kubectl get node {nodes[0]} -o jsonpath='{{.status.allocatable}}'",
+                    ),
+                    (ref, *(ObjectRef("Node", "", node) for node in nodes[:5])),
+                    evidence=(
+                        Evidence(f"key {config.key}", ref, f"data[{config.key}]"),
+                        *(
+                            Evidence(_label(context, node), ObjectRef("Node", "", node), f"metadata.labels[{_LABEL}]")
+                            for node in nodes[:3]
+                        ),
+                    ),
+                    held=held,
+                    severity="high",
+                )
+
     def _why(self, context: Context, item: KubeObject, plain: list[ConfigText], served: list[NodeGpus]) -> list[Evidence]:
         found: list[Evidence] = []
         for plugin in context.stack.workloads("device-plugin"):
@@ -138,6 +243,15 @@ class SharingConfigNotApplied(Rule):
         if found and plain and not any("environment" in entry.value for entry in found):
             return []  # whole cards may be what the chosen key says
         return found
+
+
+def _held(context: Context, nodes: list[str]) -> list[str]:
+    return [key for group in unserved(context, nodes) for key in group.held]
+
+
+def _label(context: Context, name: str) -> str:
+    node = context.snapshot.get("Node", name)
+    return node.labels.get(_LABEL, "(absent)") if node is not None else "(absent)"
 
 
 def _labelled(context: Context, node: NodeGpus) -> bool:

@@ -48,7 +48,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.engines import GPU_DOMAIN, is_device
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import Waiting, gpu_nodes, waiting
+from ragstow.rules.waiting import FIT, TAINT, Waiting, gpu_nodes, waiting
 
 
 class WrongResourceName(Rule):
@@ -64,16 +64,28 @@ class WrongResourceName(Rule):
         if not offered:
             return
         for group in waiting(context):
-            missing = [name for name in _asked(context, group) if name not in offered and not _backed(context, name)]
-            if not missing or not group.by_default_scheduler:
+            asked = [name for name in _asked(context, group) if not _backed(context, name)]
+            if not asked or not group.by_default_scheduler:
+                continue
+            missing = [name for name in asked if name not in offered]
+            here = offered if missing else _reachable(context, group)
+            if not missing:
+                missing = [name for name in asked if here and name not in here]
+            if not missing:
                 continue
             name = missing[0]
-            close = difflib.get_close_matches(name, sorted(offered), 1, 0.5) or sorted(offered)[:1]
-            nodes = offered[close[0]]
+            close = difflib.get_close_matches(name, sorted(here), 1, 0.5) or sorted(here)[:1]
+            nodes = here[close[0]]
+            everywhere = here is offered
             yield self.finding(
-                f"{group.workload} asks for {name}, which no node offers; {close[0]} is offered",
+                f"{group.workload} asks for {name}, which no node offers; {close[0]} is offered"
+                if everywhere
+                else f"{group.workload} asks for {name}, which none of the nodes that it may run on offers; {close[0]} is offered there",
                 f"The GPU nodes offer {', '.join(sorted(offered))}. {name} is in no node's allocatable and behind no DeviceClass, so that "
-                "the pod waits whatever is free.",
+                "the pod waits whatever is free."
+                if everywhere
+                else f"Its selector and tolerations leave {', '.join(nodes[:5])}, which offer(s) {', '.join(sorted(here))}; {name} is "
+                f"offered by {', '.join(offered[name][:5])} only.",
                 Fix(
                     f"Ask for {close[0]} instead, or change the sharing or MIG configuration of the nodes so that {name} is offered.",
                     disruption=f"restarts {group.workload}",
@@ -104,6 +116,21 @@ def _asked(context: Context, group: Waiting) -> list[str]:
 
 
 _VENDOR = frozenset(f"{GPU_DOMAIN}{name}" for name in ("gpucores", "gpumem", "gpumem-percentage", "priority"))
+
+
+def _reachable(context: Context, group: Waiting) -> dict[str, list[str]]:
+    """Resource -> nodes with some of it, of those that nothing but room keeps the pod off; {} where one of them offers all it wants."""
+    nodes = [node for node in gpu_nodes(context) if group.only(node, FIT)]
+    if any(group.only(node, TAINT) for node in group.offering) or any(
+        all(node.resources.get(name) is not None and node.resources[name].capacity for name in group.wants) for node in nodes
+    ):
+        return {}
+    table: dict[str, list[str]] = {}
+    for node in nodes:
+        for name, use in node.resources.items():
+            if use.capacity > 0:
+                table.setdefault(name, []).append(node.name)
+    return table
 
 
 def _offered(context: Context) -> dict[str, list[str]]:

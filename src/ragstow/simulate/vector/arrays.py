@@ -83,12 +83,12 @@ class NodeArrays:
         self.seen = len(events)
 
     def changed_since(self, seen: int) -> Ints | slice | None:
-        """The nodes that changed since the world had `seen` events; all of them where that is most; None for none."""
+        """The nodes that changed since the world had `seen` events, some perhaps twice; all where those are most; or None."""
         if seen == self.seen:
             return None
         if 2 * (self.seen - seen) > self.count:
             return slice(None)
-        return np.unique(np.array(self._changed[seen - self._first :], dtype=np.int64))
+        return np.array(self._changed[seen - self._first :], dtype=np.int64)
 
     def allocatable(self, resource: str) -> Ints:
         """What the nodes offer of a resource."""

@@ -264,9 +264,9 @@ class VectorCycle(Cycle):
                 continue
             codes = said.codes[left]
             hit = codes != 0
-            for code, number in zip(*np.unique(codes[hit], return_counts=True), strict=True):
-                for text in said.status(int(code)).texts:
-                    counts[text] += int(number)
+            for code, number in _tally(codes[hit]):
+                for text in said.status(code).texts:
+                    counts[text] += number
             left = left[~hit]
         for text in absent.texts if outside else ():
             counts[text] += outside
@@ -341,6 +341,18 @@ class VectorCycle(Cycle):
                 else:
                     del found[name]
         return found, None
+
+
+def _tally(codes: Ints) -> list[tuple[int, int]]:
+    """(code, how often) of codes that are small numbers in most cases."""
+    if not len(codes):
+        return []
+    if int(codes.max()) > 4096:
+        found, numbers = np.unique(codes, return_counts=True)
+        return list(zip(found.tolist(), numbers.tolist(), strict=True))
+    numbers = np.bincount(codes)
+    found = np.flatnonzero(numbers)
+    return list(zip(found.tolist(), numbers[found].tolist(), strict=True))
 
 
 def _passes(columns: Sequence[Ints], count: int) -> Bools:

@@ -13,7 +13,7 @@ from typing import Literal
 from ragstow.errors import Reason
 from ragstow.scheduling.decision import OUTSIDE, Decision
 from ragstow.scheduling.fit_error import fit_error, histogram
-from ragstow.scheduling.framework import CycleState, FilterPlugin, Status, unresolvable
+from ragstow.scheduling.framework import CycleState, FilterPlugin, Status, Statuses, unresolvable
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.runtime import Framework, PreFiltered
@@ -113,7 +113,7 @@ class Cycle:
         if self.sampling == "adaptive" and not alone:
             self.next_start = (self.next_start + len(found.nodes) + len(statuses)) % len(nodes)
         made.feasible_seen = len(found.nodes)
-        made.refused, made.absent = statuses, absent
+        made.statuses, made.absent = Statuses(statuses), absent
         rejected = found.statuses
         if pre.names is not None:
             rejected = {
@@ -202,15 +202,11 @@ class Cycle:
         if detail:
             made.scores = scored.by_plugin
 
-    def state_of(self, decision: Decision) -> CycleState:
-        """The cycle state that post-filters and explanations read, as the reference's pre-filters leave it."""
-        return decision.state
-
     # --- words ---
 
     def explain(self, made: Decision) -> dict[str, tuple[Reason, ...]]:
         """Every refusal of a node in words, in node order."""
-        state, pod = self.state_of(made), made.pod
+        state, pod = made.state.settle(), made.pod
         by_name = {plugin.name: plugin for plugin in self.framework.plugins if isinstance(plugin, FilterPlugin)}
         words: dict[str, tuple[Reason, ...]] = {}
         for node in self.world.nodes:

@@ -8,18 +8,23 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from ragstow.errors import Reason
-from ragstow.scheduling.framework import CycleState, Status
+from ragstow.scheduling.framework import CycleState, Status, Statuses
 from ragstow.scheduling.podinfo import PodInfo
 
 OUTSIDE = "PreFilterResult"
 """The plugin name under which nodes are listed that a pre-filter's node names left out."""
 
 
+_NO_STATUS = Statuses({})
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _nothing() -> Mapping[str, Any]:
     return _NOTHING
+
+
+def _no_status() -> Statuses:
+    return _NO_STATUS
 
 
 T = TypeVar("T")
@@ -48,7 +53,8 @@ class Decision:
     `node` is None where the pod fits nowhere; then `message` is the event's text without what the post-filters add, and
     `feasible` and `evaluated` are 0. `reasons` counts refusal texts over the nodes looked at; `tie_count` nodes share the top
     total. The rest is filled in on demand: `rejected` (node -> status), `sample` (feasible nodes in the order found), `scores`
-    (plugin -> weighted scores in the order of `sample`), `explained` (node -> reasons in words).
+    (plugin -> weighted scores in the order of `sample`), `explained` (node -> reasons in words). `statuses` and `absent` are
+    for the post-filters: the refusals by node, and what all other nodes count as.
     """
 
     pod: PodInfo
@@ -70,18 +76,13 @@ class Decision:
     scores: Mapping[str, Sequence[int]] = field(default_factory=_nothing)
     explained: Mapping[str, tuple[Reason, ...]] = field(default_factory=_nothing)
     state: CycleState = field(default_factory=CycleState, repr=False)
-    refused: Mapping[str, Status] | Later[Mapping[str, Status]] = field(default_factory=_nothing, repr=False)
+    statuses: Statuses = field(default_factory=_no_status, repr=False)
     absent: Status | None = field(default=None, repr=False)
 
     @property
     def ties(self) -> tuple[str, ...]:
         """The names that share the top total, sorted."""
         return self.tied.get() if isinstance(self.tied, Later) else self.tied
-
-    @property
-    def statuses(self) -> Mapping[str, Status]:
-        """Node -> status, of the nodes that were looked at and refused; for the post-filters."""
-        return self.refused.get() if isinstance(self.refused, Later) else self.refused
 
     def scores_of(self, node: str) -> dict[str, int]:
         """Weighted scores of a feasible node by plugin; empty where none were asked for."""

@@ -22,7 +22,7 @@ How to add a plugin
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
@@ -104,12 +104,16 @@ class StateKey(Generic[T]):
 
 
 class CycleState:
-    """What plugins hand on to themselves within one pod's cycle, and which of them are skipped."""
+    """What plugins hand on to themselves within one pod's cycle, and which of them are skipped.
 
-    __slots__ = ("_values", "skip_filter", "skip_score")
+    `late` writes what a faster cycle has left out so far; it runs when the state is settled or cloned.
+    """
+
+    __slots__ = ("_values", "late", "skip_filter", "skip_score")
 
     def __init__(self) -> None:
         self._values: dict[StateKey[Any], Any] = {}
+        self.late: Callable[[CycleState], None] | None = None
         self.skip_filter: frozenset[str] = frozenset()
         self.skip_score: frozenset[str] = frozenset()
 
@@ -125,12 +129,40 @@ class CycleState:
         """A value, or None."""
         return cast("T | None", self._values.get(key))
 
+    def settle(self) -> CycleState:
+        """The state with everything written that the pre-filters write."""
+        if self.late is not None:
+            late, self.late = self.late, None
+            late(self)
+        return self
+
     def clone(self) -> CycleState:
         """A copy whose values with a `clone` method are copies too."""
+        self.settle()
         copy = CycleState()
         copy._values = {key: value.clone() if hasattr(value, "clone") else value for key, value in self._values.items()}
         copy.skip_filter, copy.skip_score = self.skip_filter, self.skip_score
         return copy
+
+
+class Statuses(Mapping[str, Status]):
+    """Refusals by node name, of the nodes that were looked at."""
+
+    def __init__(self, found: Mapping[str, Status]) -> None:
+        self._found = found
+
+    def __getitem__(self, node: str) -> Status:
+        return self._found[node]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def number(self, code: Code) -> int:
+        """How many nodes have a status with this code."""
+        return sum(1 for status in self.values() if status.code is code)
 
 
 class ExtendedResources(Protocol):
@@ -237,7 +269,7 @@ class PostFilterPlugin(Plugin):
 
     @abstractmethod
     def post_filter(
-        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], absent: Status
+        self, state: CycleState, pod: PodInfo, statuses: Statuses, absent: Status
     ) -> tuple[PostFilterResult | None, Status]:
         """(result, status). `statuses` are those of nodes looked at, `absent` that of all others."""
 

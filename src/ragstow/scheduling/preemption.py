@@ -7,7 +7,7 @@ reported as tied).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ragstow.cluster.objects import KubeObject
@@ -19,6 +19,7 @@ from ragstow.scheduling.framework import (
     Handle,
     PostFilterResult,
     Status,
+    Statuses,
     failure,
     unresolvable,
     unschedulable,
@@ -57,13 +58,15 @@ class Preemption:
         self.min_absolute = min_absolute
 
     def preempt(
-        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], absent: Status
+        self, state: CycleState, pod: PodInfo, statuses: Statuses, absent: Status
     ) -> tuple[PostFilterResult | None, Status]:
         """The best candidate, or the text that says why nobody is evicted."""
         refusal = self._not_eligible(pod, statuses, absent)
         if refusal is not None:
             return None, unschedulable(refusal)
         nodes = self.handle.world.nodes
+        if not self.handle.world.any_below(pod.priority):
+            return PostFilterResult(), unschedulable(self._nobody(len(nodes), statuses, absent))
         potential = [node for node in nodes if statuses.get(node.name, absent).code is Code.UNSCHEDULABLE]
         found, said = self._search(state, pod, potential)
         if not found:
@@ -80,7 +83,16 @@ class Preemption:
         )
         return result, Status(Code.SUCCESS, texts)
 
-    def _not_eligible(self, pod: PodInfo, statuses: Mapping[str, Status], absent: Status) -> str | None:
+    @staticmethod
+    def _nobody(nodes: int, statuses: Statuses, absent: Status) -> str:
+        """The text where no pod anywhere could be a victim."""
+        curable = statuses.number(Code.UNSCHEDULABLE)
+        if absent.code is Code.UNSCHEDULABLE:
+            curable += nodes - len(statuses)
+        counts = {_NO_VICTIMS.texts[0]: curable, _NOT_HELPFUL.texts[0]: nodes - curable}
+        return fit_error(nodes, {text: number for text, number in counts.items() if number})
+
+    def _not_eligible(self, pod: PodInfo, statuses: Statuses, absent: Status) -> str | None:
         if pod.pod.spec.get("preemptionPolicy") == "Never":
             return "not eligible due to preemptionPolicy=Never."
         nominated = pod.nominated_node
@@ -100,6 +112,9 @@ class Preemption:
         found: list[Candidate] = []
         said: dict[str, Status] = {}
         for node in potential:
+            if all(other.priority >= pod.priority for other in node.pods):
+                said[node.name] = _NO_VICTIMS
+                continue
             made = self._victims(state.clone(), pod, node.clone(), budgets)
             if isinstance(made, Status):
                 said[node.name] = made
@@ -114,8 +129,6 @@ class Preemption:
         runner = self.handle.runner
         assert runner is not None
         potential = [other for other in node.pods if other.priority < pod.priority]
-        if not potential:
-            return _NO_VICTIMS
         for other in potential:
             node.remove(other)
             runner.remove_pod(state, pod, other, node)

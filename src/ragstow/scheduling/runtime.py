@@ -26,6 +26,7 @@ from ragstow.scheduling.framework import (
     ReservePlugin,
     ScorePlugin,
     Status,
+    Statuses,
     failure,
     unresolvable,
 )
@@ -185,7 +186,7 @@ class Framework:
     # --- after the filters ---
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], absent: Status
+        self, state: CycleState, pod: PodInfo, statuses: Statuses, absent: Status
     ) -> tuple[PostFilterResult | None, Status]:
         """Run the post-filters until one succeeds."""
         result: PostFilterResult | None = None

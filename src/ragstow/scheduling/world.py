@@ -6,6 +6,7 @@ It decides nothing. Source of the node order: pkg/scheduler/backend/cache/node_t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,6 +47,7 @@ class World:
         self.release = release
         self.nodes: list[NodeInfo] = [NodeInfo(node, index) for index, node in enumerate(tree_order(snapshot.nodes))]
         self._by_name = {info.name: info for info in self.nodes}
+        self._priorities: Counter[int] = Counter()
         self.events: list[Event] = []
         self._where: dict[str, tuple[PodInfo, NodeInfo]] = {}
         self._views: dict[Callable[[World], Any], Any] = {}
@@ -68,17 +70,25 @@ class World:
             raise ValueError(f"{pod.key} is on a node already")
         info.add(pod)
         self._where[pod.key] = (pod, info)
+        self._priorities[pod.priority] += 1
 
     def remove(self, key: str) -> tuple[PodInfo, NodeInfo]:
         """Take a pod off its node; KeyError if it is on none."""
         pod, info = self._where.pop(key)
         info.remove(pod)
+        self._priorities[pod.priority] -= 1
+        if not self._priorities[pod.priority]:
+            del self._priorities[pod.priority]
         self.events.append(Event(pod, info.index, -1))
         return pod, info
 
     def located(self, key: str) -> tuple[PodInfo, NodeInfo] | None:
         """A placed pod and its node."""
         return self._where.get(key)
+
+    def any_below(self, priority: int) -> bool:
+        """Whether any placed pod has a lower priority."""
+        return any(known < priority for known in self._priorities)
 
     @property
     def placed(self) -> Iterable[tuple[PodInfo, NodeInfo]]:

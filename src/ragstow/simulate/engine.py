@@ -172,7 +172,7 @@ class Engine:
             return Attempt(pod, number, decision, held, booked=self.place(pod, decision, framework))
         if not self.options.preemption or decision.error is not None or decision.absent is None or held is not None:
             return Attempt(pod, number, decision, held)
-        result, status = framework.post_filter(cycle.state_of(decision), pod, decision.statuses, decision.absent)
+        result, status = framework.post_filter(decision.state, pod, decision.statuses, decision.absent)
         if result is None:
             return Attempt(pod, number, decision, held, status)
         if not result.node or status.code is not Code.SUCCESS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ragstow.scheduling.framework import Code, CycleState, Handle, PostFilterPlugin, PostFilterResult, Status
+from ragstow.scheduling.framework import Code, CycleState, Handle, PostFilterPlugin, PostFilterResult, Status, Statuses
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.preemption import Preemption
 
@@ -23,7 +23,7 @@ class DefaultPreemption(PostFilterPlugin):
         )
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], absent: Status
+        self, state: CycleState, pod: PodInfo, statuses: Statuses, absent: Status
     ) -> tuple[PostFilterResult | None, Status]:
         """Nominate a node and name the victims, or say why that does not help."""
         result, status = self.evaluator.preempt(state, pod, statuses, absent)

@@ -30,6 +30,7 @@ from ragstow.scheduling.framework import (
     ScorePlugin,
     StateKey,
     Status,
+    Statuses,
     failure,
     unschedulable,
 )
@@ -98,7 +99,7 @@ class DynamicResources(
         return on_node(state.read(_KEY), pod, node, self._cluster)
 
     def post_filter(
-        self, state: CycleState, pod: PodInfo, statuses: Mapping[str, Status], absent: Status
+        self, state: CycleState, pod: PodInfo, statuses: Statuses, absent: Status
     ) -> tuple[PostFilterResult | None, Status]:
         """Takes the devices of an unused claim away when the claim kept the pod from a node."""
         cycle = state.find(_KEY)

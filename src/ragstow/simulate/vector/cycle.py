@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from ragstow.scheduling.cycle import Cycle, Sampling
 from ragstow.scheduling.decision import OUTSIDE, Decision, Later
 from ragstow.scheduling.fit_error import fit_error
-from ragstow.scheduling.framework import CycleState, FilterPlugin, PreScorePlugin, StateKey, Status, failure, unresolvable
+from ragstow.scheduling.framework import Code, CycleState, FilterPlugin, PreScorePlugin, Status, Statuses, failure, unresolvable
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.runtime import Framework, PreFiltered
 from ragstow.scheduling.ties import ByName, TieBreaker
@@ -24,8 +25,6 @@ from ragstow.simulate.vector.termindex import TermIndex
 
 _SHAPES_KEPT = 512
 _UNSEEN = unresolvable()
-_WHOLE: StateKey[bool] = StateKey("vector/whole")
-"""Says that the pre-filters of plugins which are kept as columns have run too."""
 
 
 @dataclass(slots=True)
@@ -37,6 +36,37 @@ class _Search:
     refusals: Mapping[str, Refusals]
     single: dict[int, Status] = field(default_factory=dict)
     error: Status | None = None
+
+
+class _LateStatuses(Statuses):
+    """Refusals by node that are spelt out when somebody asks for a node; to be asked before the world changes."""
+
+    def __init__(self, cycle: VectorCycle, found: _Search, said: Mapping[str, Status]) -> None:
+        super().__init__({})
+        self._cycle, self._search, self._said = cycle, found, said
+        self._whole: Mapping[str, Status] | None = None
+
+    def _all(self) -> Mapping[str, Status]:
+        if self._whole is None:
+            self._whole = self._found = {**self._said, **self._cycle.statuses_of(self._search)}
+        return self._whole
+
+    def __getitem__(self, node: str) -> Status:
+        return self._all()[node]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        if self._said or self._whole is not None:
+            return len(self._all())
+        return len(self._search.looked_at) - len(self._search.feasible)
+
+    def number(self, code: Code) -> int:
+        """How many nodes have a status with this code, without spelling them out."""
+        if self._said or self._whole is not None:
+            return super().number(code)
+        return sum(number for status, number in self._cycle.tally_of(self._search) if status.code is code)
 
 
 class VectorCycle(Cycle):
@@ -64,6 +94,7 @@ class VectorCycle(Cycle):
         entry.refresh()
         made = Decision(pod)
         pre = entry.pre_filtered(made.state, pod, self.own_way)
+        made.state.late = partial(self._complete, pod)
         if pre.status is not None:
             self._refused_before(made, pre.status)
             return made
@@ -72,15 +103,11 @@ class VectorCycle(Cycle):
             made.explained = self.explain(made)
         return made
 
-    def state_of(self, decision: Decision) -> CycleState:
-        """The state as the reference's pre-filters leave it."""
-        state = decision.state
-        if state.find(_WHOLE) is None:
-            skipped = state.skip_filter
-            self.framework.pre_filter(state, decision.pod, self.others)
-            state.skip_filter |= skipped
-            state.write(_WHOLE, True)
-        return state
+    def _complete(self, pod: PodInfo, state: CycleState) -> None:
+        """Run the pre-filters of the plugins that are kept as columns, as the reference does from the start."""
+        skipped = state.skip_filter
+        self.framework.pre_filter(state, pod, self.others)
+        state.skip_filter |= skipped
 
     # --- filters ---
 
@@ -88,7 +115,7 @@ class VectorCycle(Cycle):
         pod, arrays = made.pod, self.arrays
         said: dict[str, Status] = {}
         limiting = set(pre.limiting)
-        first = self._nominated(self.state_of(made), pod, said, limiting) if pod.nominated_node else None
+        first = self._nominated(made.state.settle(), pod, said, limiting) if pod.nominated_node else None
         absent = _UNSEEN
         allowed = self.everyone
         if pre.names is not None:
@@ -101,7 +128,7 @@ class VectorCycle(Cycle):
         made.absent = absent
         made.feasible_seen = len(found.feasible)
         if detail or not len(found.feasible):
-            made.refused = Later(lambda: {**said, **self._statuses(found)})
+            made.statuses = _LateStatuses(self, found, said)
         if self.sampling == "adaptive" and first is None:
             names = {arrays.names[i] for i in found.looked_at} if said else ()
             extra = sum(1 for name in said if name not in names)
@@ -230,7 +257,8 @@ class VectorCycle(Cycle):
         out[list(found.single)] = False
         return found.looked_at[out[found.looked_at]]
 
-    def _statuses(self, found: _Search) -> dict[str, Status]:
+    def statuses_of(self, found: _Search) -> dict[str, Status]:
+        """The first refusal of every node looked at, by name, in the order of the search."""
         by_number = dict(found.single)
         left = self._refused(found)
         for name in self.order:
@@ -247,16 +275,15 @@ class VectorCycle(Cycle):
         return {self.arrays.names[i]: by_number[i] for i in found.looked_at.tolist() if i in by_number}
 
     def _rejected(self, found: _Search, pre: PreFiltered, absent: Status) -> dict[str, Status]:
-        statuses = self._statuses(found)
+        statuses = self.statuses_of(found)
         if pre.names is None:
             return statuses
         names = [name for name in self.arrays.names if name in statuses or name not in pre.names]
         return {name: statuses.get(name, absent) for name in names}
 
-    def _reasons(self, found: _Search, outside: int, absent: Status) -> dict[str, int]:
-        counts: Counter[str] = Counter()
-        for status in found.single.values():
-            counts.update(status.texts)
+    def tally_of(self, found: _Search) -> list[tuple[Status, int]]:
+        """(status, how many nodes) of all refusals; a status may come up twice."""
+        made = [(status, 1) for status in found.single.values()]
         left = self._refused(found)
         for name in self.order:
             said = found.refusals.get(name)
@@ -264,10 +291,15 @@ class VectorCycle(Cycle):
                 continue
             codes = said.codes[left]
             hit = codes != 0
-            for code, number in _tally(codes[hit]):
-                for text in said.status(code).texts:
-                    counts[text] += number
+            made.extend((said.status(code), number) for code, number in _tally(codes[hit]))
             left = left[~hit]
+        return made
+
+    def _reasons(self, found: _Search, outside: int, absent: Status) -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        for status, number in self.tally_of(found):
+            for text in status.texts:
+                counts[text] += number
         for text in absent.texts if outside else ():
             counts[text] += outside
         return dict(sorted(counts.items(), key=lambda item: f"{item[1]} {item[0]}"))

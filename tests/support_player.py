@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragstow.cluster.build import build
-from ragstow.scheduling.framework import CycleState, Status, unschedulable
+from ragstow.scheduling.framework import CycleState, Status, Statuses, unschedulable
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.profile import default_profile
 from ragstow.scheduling.release import Release
@@ -65,7 +65,7 @@ class Player:
         said = {one.name: self.framework.filter(self.state, self.info(raw), one) for one in self.world.nodes}
         refused = {name: status for name, status in said.items() if status is not None}
         asked = next(one for one in self.framework.post_filter_plugins if one.name == plugin)
-        return asked.post_filter(self.state, self.info(raw), refused, unschedulable())[1].texts
+        return asked.post_filter(self.state, self.info(raw), Statuses(refused), unschedulable())[1].texts
 
     def leave(self, name: str) -> None:
         """A placed pod ends."""

@@ -23,11 +23,14 @@ _API = "resource.k8s.io/v1"
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Pods in the order in which they start, which replica each is, and the claims they need."""
+    """Pods in the order in which they start, which replica each is, and the objects beside them: claims, Services.
+
+    A Service (and the controller, which selects the same labels) makes the scheduler spread replicas over nodes and zones.
+    """
 
     pods: tuple[Pod, ...]
     replicas: tuple[tuple[str, int], ...]
-    claims: tuple[KubeObject, ...]
+    beside: tuple[KubeObject, ...]
 
 
 def arrivals(service: Service, components: Sequence[ComponentPlan], closed: dict[str, frozenset[str]]) -> Arrivals:
@@ -41,8 +44,10 @@ def arrivals(service: Service, components: Sequence[ComponentPlan], closed: dict
     pods: list[Pod] = []
     replicas: list[tuple[str, int]] = []
     claims: dict[str, KubeObject] = {}
+    services: list[KubeObject] = []
     for planned in in_start_order(components):
         component = service.component(planned.name)
+        services.append(_service(service, component))
         shut = sorted(node for node, names in closed.items() if planned.name in names)
         for replica in range(planned.replicas):
             name = f"{service.name}-{planned.name}-{replica}"
@@ -55,7 +60,7 @@ def arrivals(service: Service, components: Sequence[ComponentPlan], closed: dict
             assert isinstance(pod, Pod)
             pods.append(pod)
             replicas.append((planned.name, replica))
-    return Arrivals(tuple(pods), tuple(replicas), tuple(claims.values()))
+    return Arrivals(tuple(pods), tuple(replicas), (*claims.values(), *services))
 
 
 def in_start_order(components: Sequence[ComponentPlan]) -> list[ComponentPlan]:
@@ -99,16 +104,25 @@ def _pod(
                 "topologyKey": HOSTNAME,
                 "whenUnsatisfiable": "DoNotSchedule",
                 "nodeTaintsPolicy": "Honor",
-                "labelSelector": {"matchLabels": {SERVICE_LABEL: service.name, COMPONENT_LABEL: component.name}},
+                "labelSelector": {"matchLabels": _labels(service, component)},
             }
         ]
-    labels = {SERVICE_LABEL: service.name, COMPONENT_LABEL: component.name}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": service.namespace, "labels": labels},
+        "metadata": {"name": name, "namespace": service.namespace, "labels": _labels(service, component)},
         "spec": spec,
     }
+
+
+def _labels(service: Service, component: Component) -> dict[str, str]:
+    return {SERVICE_LABEL: service.name, COMPONENT_LABEL: component.name}
+
+
+def _service(service: Service, component: Component) -> KubeObject:
+    meta = {"name": f"{service.name}-{component.name}", "namespace": service.namespace}
+    spec = {"selector": _labels(service, component)}
+    return make(RawObject({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}))
 
 
 def _tolerations(service: Service, planned: ComponentPlan) -> list[dict[str, Any]]:

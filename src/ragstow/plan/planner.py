@@ -234,7 +234,7 @@ def _simulate(
 ) -> tuple[Placing, tuple[tuple[str, int], ...]]:
     coming = arrivals(tried.service, components, dict(tried.closed))
     changed = layouts(tried.situation, tried.offered, state, frozenset())
-    snapshot = snapshot_after(tried.situation.snapshot, changed).replace(put=coming.claims)
+    snapshot = snapshot_after(tried.situation.snapshot, changed).replace(put=coming.beside)
     return place(snapshot, coming.pods, release=release, budget=_TIES), coming.replicas
 
 

@@ -74,8 +74,11 @@ def time_slice(card: CardFacts, replicas: int, resource: str = SHARED_GPU) -> Ki
 
 
 def mps_share(card: CardFacts, replicas: int, resource: str = SHARED_GPU) -> Kind:
-    """A share by MPS: memory is limited to the card's total by the number of shares (mps-control-daemon, daemon.go)."""
-    limit = min(card.label_mib // replicas * MIB, card.visible_bytes)
+    """A share by MPS: the daemon limits it to the card's total by the number of shares (mps-control-daemon, daemon.go).
+
+    The total is what the driver says, more than CUDA can hand out: no share can count on more than its part of the latter.
+    """
+    limit = min(card.label_mib // replicas * MIB, card.visible_bytes // replicas)
     return Kind("mps", resource, card.product, None, replicas, limit, False, True, "memory")
 
 

@@ -6,7 +6,7 @@ release that calls the second unschedulable refuses the node).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ragstow.errors import Reason
@@ -14,6 +14,7 @@ from ragstow.scheduling.dra import extended, results
 from ragstow.scheduling.dra.cel import NotEvaluated
 from ragstow.scheduling.dra.cluster import DraCluster
 from ragstow.scheduling.dra.model import Allocation, Claim
+from ragstow.scheduling.dra.remembered import Outcome, shape
 from ragstow.scheduling.dra.requests import AllocationError, NodeFailure
 from ragstow.scheduling.dra.search import Inputs, Search, SearchTooLong
 from ragstow.scheduling.framework import Status, failure, unresolvable
@@ -26,6 +27,15 @@ class Served:
     """How a node can serve the pod: an allocation for each claim that had none."""
 
     allocations: tuple[Allocation, ...]
+    extended: extended.NodeClaim | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be allocated on nodes that serve the same extended resources through a claim."""
+
+    claims: tuple[Claim, ...]
+    shape: str
     extended: extended.NodeClaim | None
 
 
@@ -42,6 +52,8 @@ class Cycle:
     nodes: dict[str, Served] = field(default_factory=dict)
     unavailable: set[int] = field(default_factory=set)
     """Places of the claims that kept the pod from some node."""
+    wanted: dict[tuple[str, ...], Wanted] = field(default_factory=dict)
+    """By the extended resources that a node serves through a claim."""
     problems: dict[str, Reason] = field(default_factory=dict)
     """Why a selector was not evaluated, by node."""
 
@@ -58,44 +70,55 @@ class Cycle:
 
 def on_node(cycle: Cycle, pod: PodInfo, node: NodeInfo, cluster: DraCluster) -> Status | None:
     """Checks where the claims with devices can be used, and allocates the others for this node."""
-    made: extended.NodeClaim | None = None
+    served: tuple[str, ...] = ()
     if cycle.extended is not None:
         if cycle.extended.requests:
             return unresolvable("cannot schedule extended resource claim")
-        served = extended.served_by_claim(cycle.resources, node, cluster)
-        if served is None:
+        found = extended.served_by_claim(cycle.resources, node, cluster)
+        if found is None:
             return unresolvable("cannot fit resource")
-        if not served and not cycle.own:
+        if not found and not cycle.own:
             return None
-        made = extended.node_claim(cycle.extended, pod.pod, served, cluster)
+        served = tuple(found)
     missing = [
         index
         for index, claim in enumerate(cycle.claims)
         if claim.allocation and claim.allocation.scope and not claim.allocation.scope.compiled.matches(node.node)
     ]
     allocations: tuple[Allocation, ...] = ()
+    wanted = cycle.wanted.get(served) or _wanted(cycle, pod, served, cluster)
     if cycle.inputs is not None:
-        wanted = [made.claim if made and claim is cycle.extended else claim for _, claim in cycle.to_allocate]
-        found = _allocate(cycle, cycle.inputs, node, wanted, cluster)
-        if isinstance(found, Status):
-            return found
-        allocations = found
+        outcome = _allocate(cycle, cycle.inputs, node, wanted, cluster)
+        if isinstance(outcome, Status):
+            return outcome
+        allocations = outcome
     if missing:
         cycle.unavailable.update(missing)
         return unresolvable("resourceclaim not available on the node")
     if cycle.inputs is not None:
-        cycle.nodes[node.name] = Served(allocations, made)
+        cycle.nodes[node.name] = Served(allocations, wanted.extended)
     return None
 
 
-def _allocate(
-    cycle: Cycle, inputs: Inputs, node: NodeInfo, claims: Sequence[Claim], cluster: DraCluster
-) -> tuple[Allocation, ...] | Status:
-    search = Search(inputs, node.node, cluster.pools.on(node.node), claims)
+def _wanted(cycle: Cycle, pod: PodInfo, served: tuple[str, ...], cluster: DraCluster) -> Wanted:
+    made = None if cycle.extended is None else extended.node_claim(cycle.extended, pod.pod, served, cluster)
+    claims = tuple(made.claim if made and claim is cycle.extended else claim for _, claim in cycle.to_allocate)
+    cycle.wanted[served] = Wanted(claims, shape(claims), made)
+    return cycle.wanted[served]
+
+
+def _allocate(cycle: Cycle, inputs: Inputs, node: NodeInfo, wanted: Wanted, cluster: DraCluster) -> Outcome:
+    pools = cluster.pools.on(node.node)
+    known = cluster.remembered.find(node.name, wanted.shape, pools)
+    if known is not None:
+        return known
+    search = Search(inputs, node.node, pools, wanted.claims)
+    outcome: Outcome
     try:
-        if not search.run():
-            return unresolvable("cannot allocate all claims")
-        return tuple(results.allocation(taken, node.node) for taken in search.result)
+        if search.run():
+            outcome = tuple(results.allocation(taken, node.node) for taken in search.result)
+        else:
+            outcome = unresolvable("cannot allocate all claims")
     except NodeFailure as refusal:
         return unresolvable(str(refusal))
     except AllocationError as error:
@@ -105,4 +128,6 @@ def _allocate(
         return failure(f"not evaluated: {error.reason.text}")
     except SearchTooLong:
         text = "timed out trying to allocate devices"
-        return failure(f"node {node.name}: {text}") if cluster.rules.timeout_is_error else unresolvable(text)
+        outcome = failure(f"node {node.name}: {text}") if cluster.rules.timeout_is_error else unresolvable(text)
+    cluster.remembered.keep(node.name, wanted.shape, pools, outcome)
+    return outcome

@@ -15,6 +15,7 @@ from ragstow.scheduling.dra.cel import Selectors
 from ragstow.scheduling.dra.counters import AvailableCounters
 from ragstow.scheduling.dra.model import Allocation, Claim, DeviceClass, Slice
 from ragstow.scheduling.dra.pools import PoolIndex
+from ragstow.scheduling.dra.remembered import Remembered
 from ragstow.scheduling.dra.rules import DraRules, rules_for
 from ragstow.scheduling.dra.search import Inputs
 from ragstow.scheduling.dra.state import AllocatedDevices
@@ -38,6 +39,7 @@ class DraCluster:
         self._by_resource = _resources(self.classes.values())
         self.pools = PoolIndex(_slices(world, rules), rules)
         self.allocated = AllocatedDevices(rules.consumable)
+        self.remembered = Remembered(self.allocated)
         self._claims: dict[tuple[str, str], Claim] = {}
         for item in world.objects("ResourceClaim", GROUP):
             self._admit(item)

@@ -27,6 +27,8 @@ class AllocatedDevices:
         self._shares: Counter[DeviceId] = Counter()
         self._capacity: dict[DeviceId, Counter[str]] = {}
         self._consumers: Counter[DeviceId] = Counter()
+        self.changes: Counter[str] = Counter()
+        """How often devices of the pools of a name were given or freed."""
 
     def add(self, allocation: Allocation) -> None:
         """Books the devices of a claim."""
@@ -56,6 +58,7 @@ class AllocatedDevices:
         for result in allocation.results:
             if result.admin:
                 continue
+            self.changes[result.device.pool] += 1
             if not (result.shared and self._consumable):
                 _count(self._whole, result.device, sign)
                 continue

@@ -22,7 +22,7 @@ How to add a plugin
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
@@ -206,6 +206,10 @@ class Plugin:
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         self.handle = handle
         self.args = args
+
+    def assumptions(self) -> Iterable[str]:
+        """What the plugin's answers so far rest on, for the reader."""
+        return ()
 
     def pod_added(self, pod: PodInfo, node: str) -> None:
         """A pod was placed on `node`, after every `reserve`; for bookkeeping that outlives a cycle."""

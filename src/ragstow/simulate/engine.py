@@ -129,7 +129,10 @@ class Engine:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the answers rest on, for the reader; what came up while playing is part of it."""
-        return (*behaviours.assumptions(self.release), *self.configuration.assumptions, *self._batching(), *self._notes)
+        plugins = (plugin for framework in self.frameworks.values() for plugin in framework.plugins)
+        said = dict.fromkeys(text for plugin in plugins for text in plugin.assumptions())
+        known = (*behaviours.assumptions(self.release), *self.configuration.assumptions, *self._batching())
+        return (*known, *self._notes, *said)
 
     def _batching(self) -> Iterator[str]:
         """Batching works only where nothing spreads by default; then scores may be some milliseconds old."""

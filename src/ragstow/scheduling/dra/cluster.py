@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ragstow.cluster.objects import KubeObject
-from ragstow.scheduling.dra import parse, strategy, taints
+from ragstow.scheduling.dra import assumed, parse, strategy, taints
 from ragstow.scheduling.dra.cel import Selectors
 from ragstow.scheduling.dra.counters import AvailableCounters
 from ragstow.scheduling.dra.model import Allocation, Claim, DeviceClass, Slice
@@ -31,18 +30,22 @@ class DraCluster:
     """See the module; use `world.view(DraCluster)`, so that all profiles see the same."""
 
     def __init__(self, world: World) -> None:
+        self._world = world
         self.rules = rules = rules_for(world.release)
         self.selectors = Selectors()
         self.classes: dict[str, DeviceClass] = {
             item.name: strategy.admit_class(parse.device_class(item), rules) for item in world.objects("DeviceClass", GROUP)
         }
         self._by_resource = _resources(self.classes.values())
-        self.pools = PoolIndex(_slices(world, rules), rules)
+        slices = [parse.resource_slice(item) for item in world.objects("ResourceSlice", GROUP)]
+        claims = [parse.resource_claim(item) for item in world.objects("ResourceClaim", GROUP)]
+        self.pools = PoolIndex(_admitted(slices, world, rules), rules)
         self.allocated = AllocatedDevices(rules.consumable)
         self.remembered = Remembered(self.allocated)
         self._claims: dict[tuple[str, str], Claim] = {}
-        for item in world.objects("ResourceClaim", GROUP):
-            self._admit(item)
+        for claim in claims:
+            self._admit(claim)
+        self._assumed = (*assumed.dropped(slices, claims, rules), *assumed.bound(slices, rules))
 
     def claim(self, namespace: str, name: str) -> Claim | None:
         """A claim by name, as it is now."""
@@ -62,6 +65,11 @@ class DraCluster:
         """What holds for all nodes of one pod's cycle."""
         available = AvailableCounters(self.allocated, by_driver=self.rules.counters_by_driver)
         return Inputs(self.rules, self.classes, self.selectors, self.allocated, available)
+
+    def assumptions(self) -> tuple[str, ...]:
+        """What decisions about devices rest on here."""
+        pools = (self.pools.on(info.node) for info in self._world.nodes)
+        return (*self._assumed, *assumed.searched(pools, in_order=self.rules.pools_sorted))
 
     def allocate(self, claim: Claim, allocation: Allocation) -> None:
         """Gives a claim (new ones are added) its devices."""
@@ -97,8 +105,8 @@ class DraCluster:
             self.deallocate(extended)
             del self._claims[(extended.namespace, extended.name)]
 
-    def _admit(self, item: KubeObject) -> None:
-        claim = strategy.admit_claim(parse.resource_claim(item), self.rules)
+    def _admit(self, made: Claim) -> None:
+        claim = strategy.admit_claim(made, self.rules)
         if claim is None:
             return
         self._claims[(claim.namespace, claim.name)] = claim
@@ -106,9 +114,9 @@ class DraCluster:
             self.allocated.add(claim.allocation)
 
 
-def _slices(world: World, rules: DraRules) -> list[Slice]:
+def _admitted(slices: Iterable[Slice], world: World, rules: DraRules) -> list[Slice]:
     taint_rules = [taints.taint_rule(item) for item in world.objects("DeviceTaintRule", GROUP)] if rules.taint_rules else []
-    admitted = (strategy.admit_slice(parse.resource_slice(item), rules) for item in world.objects("ResourceSlice", GROUP))
+    admitted = (strategy.admit_slice(item, rules) for item in slices)
     return [taints.with_rules(item, taint_rules) for item in admitted if item is not None]
 
 

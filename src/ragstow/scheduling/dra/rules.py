@@ -19,12 +19,13 @@ class DraRules:
     `taints` of devices, `taint_rules` DeviceTaintRule objects, `extended` extended resources backed by classes, `binding`
     devices with binding conditions.
 
-    Search: `whole_pool` completeness counts the slices of all nodes, `incomplete_used` devices of an incomplete pool are taken
-    for counts, `invalid_is_error` an invalid pool fails the search when it is reached, `first_alternative_only` alternatives
-    that ask for All lose their index, `limit_by_request` the limit of 32 devices is checked and worded for each request,
-    `counters_by_driver` counters of equally named pools are apart, `counters_everywhere` slices of counters count on all nodes,
-    `any_share` a device with any share in use pays no counters again, `all_static` All means devices that could ever hold the
-    request, `step_format` rounded amounts keep the step's format.
+    Search: `pools_sorted` pools are tried in order (else at random), `whole_pool` completeness counts the slices of all nodes,
+    `incomplete_used` devices of an incomplete pool are taken for counts, `invalid_is_error` an invalid pool fails the search
+    when it is reached, `first_alternative_only` alternatives that ask for All lose their index, `limit_by_request` the limit of
+    32 devices is checked and worded for each request, `counters_by_driver` counters of equally named pools are apart,
+    `counters_everywhere` slices of counters count on all nodes, `any_share` a device with any share in use pays no counters
+    again, `all_static` All means devices that could ever hold the request, `step_format` rounded amounts keep the step's
+    format.
 
     `distinct`: distinctAttribute asks that the attribute "exists", that the value differs from the "latest" of each request,
     that all values differ ("honoured"), or is "dropped" by the API server.
@@ -37,6 +38,7 @@ class DraRules:
     taint_rules: bool = True
     extended: bool = True
     binding: bool = True
+    pools_sorted: bool = True
     whole_pool: bool = True
     incomplete_used: bool = False
     invalid_is_error: bool = False
@@ -64,6 +66,7 @@ def rules_for(release: Release) -> DraRules:
         taint_rules=behaviours.DEVICE_TAINT_RULES.at(release),
         extended=behaviours.EXTENDED_CLAIMS.at(release),
         binding=partitions,
+        pools_sorted=behaviours.DRA_POOLS_SORTED.at(release),
         whole_pool=whole,
         incomplete_used=not whole,
         invalid_is_error=not behaviours.DRA_INVALID_POOL_SKIPPED.at(release),

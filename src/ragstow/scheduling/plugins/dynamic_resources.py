@@ -5,7 +5,7 @@ The work is done in `dra`; this module is the order of calls, and what a pod's c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,7 @@ class DynamicResources(
         self._rules = self._cluster.rules
         if self._rules.extended:
             handle.extended = self
+        self._asked = False
 
     # --- ExtendedResources, for NodeResourcesFit ---
 
@@ -65,6 +66,10 @@ class DynamicResources(
     def capacity(self, node: NodeInfo, resource: str) -> tuple[int, int]:
         """Devices of the class that reach the node, and those of them in use."""
         return extended.counts(node, resource, self._cluster)
+
+    def assumptions(self) -> Iterable[str]:
+        """What is dropped, ordered and waited for, once a pod asked for devices."""
+        return self._cluster.assumptions() if self._asked else ()
 
     # --- extension points ---
 
@@ -90,6 +95,7 @@ class DynamicResources(
             claims += (self._cluster.extended_claim(pod.pod.uid or pod.key) or extended.template(pod.pod),)
         if not claims:
             return SKIP
+        self._asked = True
         pending = any(claim.allocation is None for claim in claims)
         state.write(_KEY, Cycle(claims, len(own), resources or {}, self._cluster.inputs() if pending else None))
         return None

@@ -5,7 +5,7 @@ The work is in `volumes.binding`. What the scheduler decided is carried out at o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +54,12 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
         self._cluster = handle.world.view(VolumeCluster)
+        self._provisioned = False
         self._shape: Shape | None = shape_of(args.get("shape")) if VOLUME_SCORE.at(handle.release) else None
+
+    def assumptions(self) -> Iterable[str]:
+        """How volumes come about that nobody made before."""
+        return ("volumes are provisioned at once, for the zone of the chosen node",) if self._provisioned else ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
         """All claims must exist, and those that bind at once must be bound; Skip for a pod without claims."""
@@ -100,6 +105,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
                 self._cluster.bind(claim, volume)
             for claim, _ in found.dynamic:
                 self._cluster.provision(claim, node.node)
+                self._provisioned = True
         return None
 
     def outcome(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Mapping[str, Any]:

@@ -85,3 +85,30 @@ def test_rules_follow_the_releases() -> None:
     assert len({*known, DraRules()}) == 4
     assert [rules.scorer for rules in known] == ["none", "new", "all"]
     assert behaviours.DRA_POOLS_SORTED.at(Release.parse("1.36.3"))
+
+
+def assumed(release: str, *objects: Json) -> tuple[str, ...]:
+    """What is said about a pod with a claim; nothing before one comes."""
+    player = Player([node("n0"), raw_class("gpu"), raw_claim("c", GPU), *objects], release)
+    plugin = next(one for one in player.framework.plugins if one.name == "DynamicResources")
+    assert tuple(plugin.assumptions()) == ()
+    player.refusals(pod("p", "c"))
+    return tuple(plugin.assumptions())
+
+
+def test_what_is_left_out_is_said() -> None:
+    slice_ = raw_slice("n0", [{**counted("gpu-0", "4"), "taints": [TAINT]}])
+    said = assumed("1.35.4", slice_)
+    assert [text.split(":")[0] for text in said] == [
+        "shared counters and nodes of single devices",
+        "device taints and tolerations",
+    ]
+    assert assumed("1.35.4", raw_slice("n0", ["gpu-0"])) == assumed("1.37.2", slice_) == ()
+
+
+def test_what_is_chance_or_waited_for_is_said() -> None:
+    two = (raw_slice("n0", ["gpu-0"]), raw_slice("n0", ["x"], driver="x.example.com"))
+    assert "random order" in assumed("1.34.4", *two)[0]
+    assert assumed("1.36.3", *two) == ()
+    ready = raw_slice("n0", [{"name": "gpu-0", "bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}])
+    assert "binding conditions" in assumed("1.37.2", ready)[0]

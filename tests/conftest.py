@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# Whoever runs the tests may have a cluster at hand; no test may ever talk to it.
+os.environ["KUBECONFIG"] = os.path.join(os.path.dirname(__file__), "no-kubeconfig")
+os.environ.pop("KUBERNETES_SERVICE_HOST", None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

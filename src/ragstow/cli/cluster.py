@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragstow.cli import live
 from ragstow.cli.output import note
 from ragstow.cluster.read import read
 from ragstow.cluster.release import Release, detect
@@ -40,29 +41,31 @@ def open_cluster(
     release: str | None = None,
     quiet: bool = False,
     as_listed: bool = False,
+    scheduling: bool = False,
 ) -> Cluster:
-    """Read the cluster that the options name, and say on stderr what could not be used of it.
+    """Read the cluster that the options name, saved or live, and say on stderr what could not be used of it.
 
     Args:
-        from_: --from.
+        from_: --from; without it the live cluster.
         facts: --facts.
         assumed: --assume, as typed.
         release: --release.
         quiet: say nothing (for commands that report problems themselves).
         as_listed: keep the order in which objects are listed.
+        scheduling: the answer is about what the scheduler will do, so that whatever it looks at must be readable.
 
     Raises:
         UsageError: no cluster is named, or an option is wrong.
         InputError: the saved cluster cannot be read, or has no node.
+        ClusterError: the live cluster cannot be reached, or a right is missing.
     """
-    if from_ is None:
-        raise UsageError(
-            "no-cluster",
-            "which cluster? a saved one is named with --from PATH",
-            hint="kubectl get ... -o json; see docs/inspect.md",
-        )
     known = load(Path(facts) if facts is not None else None)
-    snapshot = read(from_, stdin=sys.stdin.buffer if from_ == "-" else None, as_listed=as_listed)
+    if from_ is None:
+        snapshot = live.snapshot(("cards", "placement") if scheduling else ("cards",), as_listed=as_listed)
+    elif flags := live.given():
+        raise UsageError("two-clusters", f"--from names a saved cluster, {flags[0]} a live one", hint="give one of them")
+    else:
+        snapshot = read(from_, stdin=sys.stdin.buffer if from_ == "-" else None, as_listed=as_listed)
     gc.freeze()  # the snapshot lives as long as the process: the collector need not go through it again and again
     if not quiet:
         warn(snapshot.problems)
@@ -70,8 +73,8 @@ def open_cluster(
         raise InputError(
             "no-nodes",
             f"{sum(map(len, snapshot.objects.values()))} objects, but no Node among them",
-            place=Place(from_),
-            hint="add the output of: kubectl get nodes -o json",
+            place=Place(from_ or f"context {snapshot.source.location}"),
+            hint="add the output of: kubectl get nodes -o json" if from_ else "",
         )
     found = inventory(snapshot, known, assumed=parse(assumed, snapshot, known))
     return Cluster(snapshot, found, detect(snapshot, newest_recorded=str(NEWEST), asked=release), known)

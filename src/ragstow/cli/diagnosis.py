@@ -29,14 +29,14 @@ def make_context(
         facts: tables of facts.
         found: its inventory, where it is at hand.
         release: the release to decide as (default: the cluster's own).
-        now: an RFC 3339 time; without it the newest in the snapshot.
+        now: an RFC 3339 time; without it the moment a live cluster was read or captured, else the newest time in the snapshot.
     """
     decided_as = Release.parse(detect(snapshot, newest_recorded=str(NEWEST), asked=release).version)
     return Context(
         snapshot=snapshot,
         inventory=found if found is not None else inventory(snapshot, facts),
         facts=facts,
-        now=now or newest_time(snapshot),
+        now=now or max(snapshot.source.taken_at or "", newest_time(snapshot)),
         requests=_requests,
         pending=_pending(snapshot, decided_as),
         elsewhere=lambda other: _pending(other, decided_as),

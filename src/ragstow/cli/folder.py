@@ -51,6 +51,11 @@ def write_folder(target: Path, files: Mapping[str, str], *, command: str, force:
         shutil.rmtree(staging, ignore_errors=True)
 
 
+def refuse(target: Path, *, force: bool = False) -> None:
+    """Say at once, before any work, that a folder must not be written to; errors as `write_folder`."""
+    _refuse_or_list(Path(os.path.realpath(target)), force)
+
+
 def _refuse_or_list(target: Path, force: bool) -> set[str]:
     """The files that ragstow wrote there before; refuses what must not be touched."""
     if not target.exists():

@@ -113,10 +113,11 @@ def _chosen(only: Sequence[str], without: Sequence[str]) -> list[Rule]:
 def _context(
     read: Manifests, from_: str | None, facts: str | None, assumed: tuple[str, ...], release: str | None
 ) -> LintContext:
+    from ragstow.cli import live
     from ragstow.rules.manifests import LintContext
 
     manifests = tuple(read.manifests)
-    if from_ is None:
+    if from_ is None and not live.given():
         from ragstow.facts import load
 
         return LintContext(manifests, load(Path(facts) if facts is not None else None))

@@ -19,6 +19,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "inspect": ("inspect", "which GPUs there are, how they are shared, who holds them, what is free"),
     "diagnose": ("diagnose", "what is wrong in a cluster or with a pod, and what to do"),
     "lint": ("lint", "GPU mistakes in manifests, alone or against a cluster"),
+    "capture": ("capture", "save a live cluster, redacted, for --from"),
+    "rbac": ("rbac", "the rights that the other commands need, as YAML"),
     "size": ("size", "GPU memory of each component, term by term"),
     "plan": ("plan", "sharing mode, card layout and placement of a service, with reasons"),
     "render": ("render", "Kubernetes manifests, node configuration and steps"),

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from ragstow.cli.live import live_options
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -22,8 +24,9 @@ def output_option(*more: str) -> Decorator:
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The cluster to read: --from for a saved one (kubectl's flags come with the live edge), -n and -A for what is shown."""
+    """The cluster to read: --from for a saved one, kubectl's flags for a live one; -n and -A for what is shown."""
     for option in (
+        live_options,
         click.option(
             "--assume", "assumed", multiple=True, metavar="NODE=PRODUCT[:CARDS]", help="Name cards that no label names."
         ),
@@ -36,7 +39,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--from",
             "from_",
             metavar="PATH",
-            help="Saved cluster: folder, file, .tar(.gz), .zip or - (kubectl get ... -o json|yaml).",
+            help="Saved cluster instead of a live one: folder, file, .tar(.gz), .zip or - (kubectl get ... -o json|yaml).",
         ),
     ):
         command = option(command)

@@ -52,7 +52,7 @@ def command(
     """
     from ragstow.cli.cluster import open_cluster
 
-    cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release)
+    cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release, scheduling=True)
     made = plan_of(spec, cluster, assumed=assumed, release=release, solver=solver, allow_disturb=allow_disturb)
     if output in ("json", "yaml"):
         from ragstow.cli.output import emit

@@ -61,6 +61,7 @@ def command(source: str, out: str | None, force: bool, output: str, facts: str |
 
 def _service_and_plan(source: str, known: Any, facts: str | None, cluster: Mapping[str, Any]) -> tuple[Any, Any]:
     """The service and its plan: read from a plan, or planned now."""
+    from ragstow.cli import live
     from ragstow.spec import load, load_text, normalise
 
     text = _read(source)
@@ -72,13 +73,13 @@ def _service_and_plan(source: str, known: Any, facts: str | None, cluster: Mappi
 
         service = load_text(text, known, file="-") if file is None else load(Path(file), known)
         assumed, release = tuple(cluster["assumed"]), cluster["release"]
-        opened = open_cluster(cluster["from_"], facts=facts, assumed=assumed, release=release)
+        opened = open_cluster(cluster["from_"], facts=facts, assumed=assumed, release=release, scheduling=True)
         return service, plan_service(service, opened, assumed=assumed, release=release)
-    if cluster.get("from_"):
+    if cluster.get("from_") or live.given():
         raise UsageError(
             "render-two-clusters",
-            "a plan already names its cluster, so --from says nothing here",
-            hint="leave out --from, or give the service instead of the plan",
+            "a plan already names its cluster, so another one says nothing here",
+            hint="leave it out, or give the service instead of the plan",
         )
     from ragstow.plan.load import load_plan
 

@@ -113,6 +113,7 @@ def _read(
     release: str | None,
     as_listed: bool,
 ) -> _Inputs:
+    from ragstow.cli import live
     from ragstow.cli.cluster import Cluster, open_cluster, warn
     from ragstow.cluster.read import read_manifests
 
@@ -123,8 +124,8 @@ def _read(
         found, problems = read_manifests(file, stdin=sys.stdin.buffer if file == "-" else None)
         warn(problems)
         given += found
-    if from_ is not None or not given:
-        cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release, as_listed=as_listed)
+    if from_ is not None or live.given() or not any(item.kind == "Node" for item in given):
+        cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release, scheduling=True, as_listed=as_listed)
         return _Inputs(cluster, tuple(given))
     # The files may hold the whole cluster.
     from ragstow.cluster.build import build
@@ -137,12 +138,6 @@ def _read(
 
     empty = build([], source=Source("file", ", ".join(files)))
     whole = empty.replace(put=given)
-    if not whole.nodes:
-        raise UsageError(
-            "no-cluster",
-            "which cluster? the files hold no Node, and no saved cluster is named with --from PATH",
-            hint="kubectl get nodes,pods -A -o json > cluster.json; see docs/simulate.md",
-        )
     known = load(Path(facts) if facts is not None else None)
     found_release = detect(whole, newest_recorded=str(NEWEST), asked=release)
     return _Inputs(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ragstow.cli import live
 from ragstow.cli.options import cluster_options, facts_option, output_option
 from ragstow.cli.output import document, emit, note, plain
 from ragstow.errors import InputError, UsageError
@@ -52,8 +53,8 @@ def command(
       ragstow size service.yaml --from cluster/
       ragstow size service.yaml --component llm -o json
     """
-    if products and from_ is not None:
-        raise UsageError("gpu-and-from", "--gpu and --from both name the cards", hint="leave one of them out")
+    if products and (from_ is not None or live.given()):
+        raise UsageError("gpu-and-from", "--gpu and a cluster both name the cards", hint="leave one of them out")
     known = load(Path(facts) if facts is not None else None)
     service = load_service(Path(spec), known)
     chosen = [item for item in service.components if only in (None, item.name)]
@@ -61,7 +62,7 @@ def command(
         names = ", ".join(item.name for item in service.components)
         raise UsageError("no-component", f"{service.name} has no component {only}", hint=f"components: {names}")
     source = None
-    if from_ is not None:
+    if from_ is not None or live.given():
         from ragstow.cli.cluster import open_cluster
 
         cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release)

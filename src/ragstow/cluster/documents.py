@@ -88,6 +88,10 @@ class Contents:
         elif kind == CAPTURE_KIND and api.startswith(f"{OWN_GROUP}/"):
             taken = value.get("takenAt")
             self.taken_at = taken if isinstance(taken, str) else self.taken_at
+            for item in value.get("forbidden") or ():
+                if isinstance(item, Mapping):
+                    text = f"{item.get('resource')} was not captured: the RBAC rule {item.get('rule')} was missing"
+                    self._wrong("forbidden", text, Place(place.file))
         elif depth or "apiVersion" in value or ("kind" in value and "metadata" in value):
             self.objects.append(RawObject(value, place.file, place.line))
         elif named:

@@ -41,7 +41,7 @@ def read(path: str, *, stdin: IO[bytes] | None = None, as_listed: bool = False) 
         InputError: the path cannot be read, nothing in it is usable, or it holds more than one cluster.
     """
     snapshot, _ = _read(path, stdin)
-    return snapshot if as_listed else replace(snapshot, objects=_sorted(snapshot.objects))
+    return snapshot if as_listed else replace(snapshot, objects=in_name_order(snapshot.objects))
 
 
 def read_manifests(path: str, *, stdin: IO[bytes] | None = None) -> tuple[tuple[KubeObject, ...], tuple[Problem, ...]]:
@@ -115,7 +115,7 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _sorted(objects: Objects) -> Objects:
+def in_name_order(objects: Objects) -> Objects:
     """By kind, namespace and name: the order of files and lists is chance, and kubectl sorts the same way."""
     return {kind: dict(sorted(table.items())) for kind, table in sorted(objects.items())}
 

@@ -18,7 +18,7 @@ def paste(fix: Fix) -> str:
 def patch_command(patch: Patch) -> str:
     """`kubectl patch` with this patch, quoted for a shell."""
     content = list(patch.content) if isinstance(patch.content, tuple) else patch.content
-    text = json.dumps(content, separators=(",", ":"), default=dict)
+    text = json.dumps(content, separators=(",", ":"), sort_keys=True, default=dict)
     return f"kubectl {flags(patch.target)}patch {named(patch.target)} --type {patch.type} -p {shlex.quote(text)}"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from support import ENVIRONMENT, ROOT
 
-HEAVY = ("numpy", "pydantic", "highspy", "rich", "lightkube", "asyncio", "importlib.metadata", "yaml", "msgspec", "jinja2")
+HEAVY = ("numpy", "pydantic", "highspy", "rich", "httpx2", "asyncio", "importlib.metadata", "yaml", "msgspec", "jinja2")
 CHECK = """
 import sys
 before = set(sys.modules)

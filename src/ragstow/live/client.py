@@ -56,8 +56,10 @@ class Client(Protocol):
         """A JSON merge patch."""
         ...
 
-    def delete(self, resource: Resource, name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Delete with foreground propagation; one that is not there is no error."""
+    def delete(
+        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", dependents_first: bool = False
+    ) -> None:
+        """Delete an object; one that is not there is no error."""
         ...
 
     def evict(self, name: str, namespace: str) -> bool:
@@ -197,9 +199,21 @@ class ApiClient:
         )
         return found
 
-    def delete(self, resource: Resource, name: str, namespace: str = "", *, uid: str = "") -> None:
-        """Delete with foreground propagation; with `uid` only that very object. One that is not there is no error."""
-        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}
+    def delete(
+        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", dependents_first: bool = False
+    ) -> None:
+        """Delete an object; one that is not there is no error.
+
+        Args:
+            resource, name, namespace: which.
+            uid: only that very object, not one of the same name that was made since.
+            dependents_first: the object stays until what it owns is gone.
+
+        Raises:
+            Conflict: the object has another uid.
+        """
+        policy = "Foreground" if dependents_first else "Background"
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
         if uid:
             options["preconditions"] = {"uid": uid}
         right = Right("delete", resource.plural, resource.group, namespace)
@@ -212,8 +226,10 @@ class ApiClient:
         """Evict a pod (policy/v1 Eviction); False where a disruption budget says not now. A pod that is gone is evicted."""
         eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": namespace}}
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/eviction"
+        right = Right("create", "pods/eviction", "", namespace)
         try:
-            self.transport.send("POST", path, Right("create", "pods/eviction", "", namespace), body=eviction, role="apply")
+            # A budget that says no is a 429 as a busy server is; whoever evicts decides when to ask again.
+            self.transport.send("POST", path, right, body=eviction, role="apply", tries=1)
         except NotFound:
             return True
         except ClusterError as error:

@@ -16,7 +16,8 @@ from ragstow.live import allowed
 REDACTED = "(redacted)"
 
 _SHELL_WORD = re.compile(r"(\s+|[;&|<>]+|\((?!redacted\))|(?<!\(redacted)\))")
-_REFERENCE = re.compile(r"\$\(\w+\)|\$\{?\w+\}?|\$\$|\\")
+_PARENTHESES = re.compile(r"\$\((\w+)\)")
+_REFERENCE = re.compile(r"\$[(\x02]\w+[)\x03]|\$\{?\w+\}?|\$\$|\\")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _MANAGED = ("manager", "operation", "time", "subresource")
 
@@ -105,7 +106,8 @@ def words(listed: list[Any]) -> list[Any]:
 
 def _script(script: str) -> str:
     reader = _Words()
-    parts = _SHELL_WORD.split(script)
+    # $(NAME) is Kubernetes' reference to a variable, no subshell: its parentheses are no signs of the shell.
+    parts = _SHELL_WORD.split(_PARENTHESES.sub("$\x02\\1\x03", script))
     made: list[str] = []
     for index, part in enumerate(parts):
         if index % 2:
@@ -114,7 +116,7 @@ def _script(script: str) -> str:
             made.append(part)
         else:
             made.append(reader.take(part) if part else part)
-    return "".join(made)
+    return "".join(made).replace("\x02", "(").replace("\x03", ")")
 
 
 class _Words:
@@ -156,6 +158,10 @@ class _Words:
             if kept or _REFERENCE.fullmatch(value):
                 return allowed.SECRET_TEXT.sub(REDACTED, word)
             return f"{name}={REDACTED}"
+        if not name.startswith("--") and len(name) > 2 and not kept and name not in allowed.PROGRAMS:
+            # -pPASSWORD: the value sticks to a short flag.
+            self.value_follows = self.kept = False
+            return f"{name[:2]}{REDACTED}"
         self.value_follows = name not in allowed.PROGRAMS or name in ("-m", "-f", "-d")
         self.kept = kept or name in ("-m", "-f", "-d")
         return allowed.SECRET_TEXT.sub(REDACTED, word)

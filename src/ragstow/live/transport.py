@@ -82,6 +82,7 @@ class Transport:
         accept: str = JSON,
         timeout_seconds: float | None = None,
         role: str = "read",
+        tries: int = _TRIES,
     ) -> bytes:
         """Send one request and return its answer, trying again where that is safe.
 
@@ -95,6 +96,7 @@ class Transport:
             accept: wanted media type.
             timeout_seconds: instead of the transport's own.
             role: the role of `ragstow rbac` that has `right`.
+            tries: how often to try at most.
 
         Raises:
             ApiError: the server refused (Forbidden, NotFound, Conflict, Gone, others).
@@ -103,7 +105,7 @@ class Transport:
         """
         content = json.dumps(body).encode() if body is not None else None
         refreshed = False
-        for attempt in range(1, _TRIES + 1):
+        for attempt in range(1, tries + 1):
             headers = {"Accept": accept, **({"Content-Type": content_type} if content is not None else {})}
             try:
                 answer = self._client().request(
@@ -112,7 +114,11 @@ class Transport:
                 )  # fmt: skip
             except httpx2.HTTPError as error:
                 sent = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout)
-                if attempt < _CONNECT_TRIES and (method == "GET" or not sent) and not isinstance(error, httpx2.ReadTimeout):
+                if (
+                    attempt < min(tries, _CONNECT_TRIES)
+                    and (method == "GET" or not sent)
+                    and not isinstance(error, httpx2.ReadTimeout)
+                ):
                     self._sleep(_pause(attempt))
                     continue
                 raise self._failure(error, timeout_seconds) from None
@@ -123,7 +129,7 @@ class Transport:
                 self.close()
                 continue
             wait = _wait(answer, method, attempt)
-            if wait is not None and attempt < _TRIES:
+            if wait is not None and attempt < tries:
                 self._sleep(wait)
                 continue
             raise self.refused(answer.status_code, answer.content, right, role)
@@ -264,8 +270,7 @@ def _wait(answer: httpx2.Response, method: str, attempt: int) -> float | None:
     asked = answer.headers.get("retry-after", "")
     after = min(float(asked), _LONGEST_WAIT_SECONDS) if asked.isdecimal() else None
     if answer.status_code == 429:
-        # An eviction that a disruption budget refuses is a 429 too, without this header: that is an answer.
-        return after if after is not None or method != "GET" else _pause(attempt)
+        return after if after is not None else _pause(attempt)
     if answer.status_code in _BROKEN and (method == "GET" or (answer.status_code == 503 and after is not None)):
         return after if after is not None else _pause(attempt)
     return None

@@ -53,7 +53,7 @@ def detect(snapshot: Snapshot, *, newest_recorded: str, asked: str | None = None
             )
         return Release(version, "--release")
     if snapshot.version is not None and (version := parse(snapshot.version)) is not None:
-        return Release(version, "the version of the API server")
+        return Release(version, "the API server")
     if (version := _newest(_api_server_tags(snapshot))) is not None:
         return Release(version, "the image of the kube-apiserver pod")
     if (version := _newest([node.kubelet_version for node in snapshot.nodes if node.kubelet_version])) is not None:

@@ -52,7 +52,7 @@ def test_ranges_and_slices(capsys: Capture) -> None:
     assert "nvidia.com/gpu 2 of 4 free, held by rag/llm-5bb558c6b5-bqphl 2" in text
     assert "driver 595.91.07, up to CUDA 13.2" in text
     assert "migStrategy=mixed" in text
-    assert "Kubernetes 1.37.2, by the version of the API server" in text
+    assert "Kubernetes 1.37.2, by the API server" in text
 
 
 def test_configuration_in_force_and_where_it_is_from(capsys: Capture) -> None:

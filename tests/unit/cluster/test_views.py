@@ -52,7 +52,7 @@ def test_the_release_and_where_it_is_from() -> None:
     steps = [
         (detect(everything, newest_recorded="1.30", asked="1.33"), "1.33", "--release"),
         (detect(build([], version="v1.37.2", source=Source("live", "x")), newest_recorded="1.30"), "1.37.2", "the API server"),
-        (detect(everything, newest_recorded="1.30"), "1.37.2", "the version of the API server"),
+        (detect(everything, newest_recorded="1.30"), "1.37.2", "the API server"),
         (detect(build([NODE, OLD_NODE, API]), newest_recorded="1.30"), "1.36.1", "the image of the kube-apiserver pod"),
         (detect(build([NODE, OLD_NODE]), newest_recorded="1.30"), "1.35.3", "the newest kubelet"),
         (detect(build([]), newest_recorded="1.30"), "1.30", "the newest recorded release"),

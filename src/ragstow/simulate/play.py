@@ -24,6 +24,7 @@ from ragstow.simulate.nearest import nearest
 
 _MOST_REJECTIONS = 5
 _MOST_NEAR_MISSES = 50
+_MOST_EXPLAINED = 50
 
 
 class Play:
@@ -242,13 +243,13 @@ class Play:
         )
 
     def _words(self, attempt: Attempt, workload: str | None) -> tuple[tuple[Reason, int], ...]:
-        """The refusals in words, for the first of the pods that a workload has with the same event."""
+        """The refusals in words, for the first of the pods that a workload has with the same event, up to a number of events."""
         decision = attempt.decision
         cycle = self.engine.cycles.get(attempt.pod.pod.scheduler)
         if attempt.node is not None or cycle is None or not decision.statuses:
             return ()
-        group = (workload or attempt.pod.key, attempt.message)
-        if group in self._explained:
+        group = (workload or "", attempt.message)
+        if group in self._explained or len(self._explained) >= _MOST_EXPLAINED:
             return ()
         self._explained.add(group)
         return _grouped(cycle.explain(decision))

@@ -124,7 +124,8 @@ class _Run:
         lost = [key for key in keys if key not in final]
         warnings = compare.differences(self.snapshot, live_pending, play.entries)
         self._note(*play.assumptions)
-        frozen = freeze(play, snapshot, [item.pod for item in arrivals if item.refusal is None])
+        then = self.request.rollout or self.request.drain or self.request.fail or play.victims
+        frozen = freeze(play, snapshot, [item.pod for item in arrivals if item.refusal is None]) if then else snapshot
         displaced = self._displaced(play, frozen)
         rollouts, frozen, rolled = self._rollouts(gathered, frozen)
         final |= rolled

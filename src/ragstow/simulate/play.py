@@ -243,7 +243,7 @@ class Play:
         )
 
     def _words(self, attempt: Attempt, workload: str | None) -> tuple[tuple[Reason, int], ...]:
-        """The refusals in words, for the first of the pods that a workload has with the same event, up to a number of events."""
+        """The refusals in words, for the first of a workload's pods with the same event, up to a number of events."""
         decision = attempt.decision
         cycle = self.engine.cycles.get(attempt.pod.pod.scheduler)
         if attempt.node is not None or cycle is None or not decision.statuses:

@@ -1,0 +1,85 @@
+"""`ragstow plan`: the document and its schema, exit codes, a service from a pipe."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from ragstow.cli.main import run
+from support import ROOT
+
+EXAMPLES = ROOT / "examples"
+SCHEMA = json.loads((ROOT / "src" / "ragstow" / "schemas" / "plan.schema.json").read_text(encoding="utf-8"))
+SCRIPTS_RELY_ON = (
+    *("feasible", "cards", "lowerBound", "optimal", "placements", "layouts", "refused", "reasons", "alternatives"),
+    *("simulation", "spec", "cluster", "digest"),
+)
+RAGBOX = ("--assume", "ragbox=NVIDIA-GeForce-RTX-3090:2")
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+def planned(capsys: Capture, *arguments: str, code: int) -> str:
+    assert run(["plan", *arguments]) == code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("service", "more", "code"),
+    [
+        ("h100-operator/service.yaml", (), 0),
+        ("mixed-t4-a100/service.yaml", (), 0),
+        ("cloud-l4-pool/service.yaml", (), 0),
+        ("k3s-two-cards-dra/service.yaml", (), 0),
+        ("k3s-two-cards/service-no-isolation.yaml", RAGBOX, 0),
+        ("k3s-two-cards/service.yaml", RAGBOX, 1),
+        ("all-cards-taken/service.yaml", (), 1),
+        ("no-gpu/service.yaml", (), 1),
+    ],
+)
+def test_document_keeps_its_schema_and_the_exit_code_is_the_answer(
+    capsys: Capture, service: str, more: tuple[str, ...], code: int
+) -> None:
+    cluster = str((EXAMPLES / service).parent / "cluster")
+    document = json.loads(planned(capsys, str(EXAMPLES / service), "--from", cluster, "-o", "json", *more, code=code))
+    jsonschema.validate(document, SCHEMA)
+    assert document["feasible"] is (code == 0)
+    assert set(SCRIPTS_RELY_ON) <= set(document)
+    assert code == 0 or document["reasons"]
+
+
+def test_schema_is_strict(capsys: Capture) -> None:
+    document = json.loads(
+        planned(
+            capsys,
+            str(EXAMPLES / "no-gpu" / "service.yaml"),
+            "--from",
+            str(EXAMPLES / "no-gpu" / "cluster"),
+            "-o",
+            "json",
+            code=1,
+        )
+    )
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "somethingElse": 1}, SCHEMA)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "cards": -1}, SCHEMA)
+
+
+def test_service_may_come_from_standard_input(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = (EXAMPLES / "no-gpu" / "service.yaml").read_text(encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(service.encode())))
+    assert "does not fit" in planned(capsys, "-", "--from", str(EXAMPLES / "no-gpu" / "cluster"), code=1)
+
+
+def test_wrong_use_and_input_end_with_2(capsys: Capture, tmp_path: Path) -> None:
+    service = str(EXAMPLES / "no-gpu" / "service.yaml")
+    planned(capsys, service, code=2)
+    planned(capsys, service, "--from", str(tmp_path), code=2)
+    planned(capsys, service, "--from", str(EXAMPLES / "no-gpu" / "cluster"), "--release", "newest", code=2)
+    planned(capsys, service, "--from", str(EXAMPLES / "no-gpu" / "cluster"), "--solver", "quantum", code=2)

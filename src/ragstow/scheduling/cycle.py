@@ -205,7 +205,9 @@ class Cycle:
     # --- words ---
 
     def explain(self, made: Decision) -> dict[str, tuple[Reason, ...]]:
-        """Every refusal of a node in words, in node order."""
+        """Every refusal of a node in words, in node order; to be asked before the world changes."""
+        if made.explained:
+            return dict(made.explained)
         state, pod = made.state.settle(), made.pod
         by_name = {plugin.name: plugin for plugin in self.framework.plugins if isinstance(plugin, FilterPlugin)}
         words: dict[str, tuple[Reason, ...]] = {}

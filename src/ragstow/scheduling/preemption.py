@@ -7,7 +7,8 @@ reported as tied).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ragstow.cluster.objects import KubeObject
@@ -56,6 +57,8 @@ class Preemption:
         self.handle = handle
         self.min_percentage = min_percentage
         self.min_absolute = min_absolute
+        self.changes: Counter[BudgetGroup] = Counter()
+        """Pods that came and went since the budgets were written, by what budgets look at."""
 
     def preempt(
         self, state: CycleState, pod: PodInfo, statuses: Statuses, absent: Status
@@ -108,7 +111,7 @@ class Preemption:
     ) -> tuple[list[Candidate], dict[str, Status]]:
         """Candidates in node order: at least as many as asked, one of them without breaking a budget, or all there are."""
         wanted = min(max(len(potential) * self.min_percentage // 100, self.min_absolute), len(potential))
-        budgets = [Budget(item) for item in self.handle.world.objects("PodDisruptionBudget", "policy")]
+        budgets = [Budget(item, self.changes) for item in self.handle.world.objects("PodDisruptionBudget", "policy")]
         found: list[Candidate] = []
         said: dict[str, Status] = {}
         for node in potential:
@@ -194,14 +197,33 @@ def _earliest_start(candidate: Candidate) -> str:
 # --- disruption budgets -------------------------------------------------------------------------------------------------
 
 
-class Budget:
-    """A PodDisruptionBudget: whom it covers and how many more may go."""
+BudgetGroup = tuple[str, frozenset[tuple[str, str]]]
+"""What budgets look at: namespace and labels."""
 
-    def __init__(self, item: KubeObject) -> None:
+
+def budget_group(pod: PodInfo) -> BudgetGroup:
+    """The group of a pod."""
+    return (pod.namespace, frozenset(pod.labels.items()))
+
+
+class Budget:
+    """A PodDisruptionBudget: whom it covers and how many more may go.
+
+    Args:
+        item: the object; its status says how many disruptions were allowed when it was written.
+        changes: pods that came and went since then; more than was allowed then is never allowed.
+    """
+
+    def __init__(self, item: KubeObject, changes: Mapping[BudgetGroup, int]) -> None:
         spec, status = item.raw.get("spec") or {}, item.raw.get("status") or {}
         self.namespace = item.namespace
         self.selector = label_selector(spec.get("selector"))
-        self.allowed = int(status.get("disruptionsAllowed") or 0)
+        since = sum(
+            number
+            for (namespace, labels), number in changes.items()
+            if namespace == item.namespace and self.selector.matches(dict(labels))
+        )
+        self.allowed = max(0, int(status.get("disruptionsAllowed") or 0) + min(0, since))
         self.disrupted = frozenset(status.get("disruptedPods") or {})
 
     def covers(self, pod: PodInfo) -> bool:

@@ -182,6 +182,7 @@ class Engine:
             self.nominations.drop(pod.key)
             pod.nominated_node = ""
             return Attempt(pod, number, decision, held, status)
+        decision.explained = cycle.explain(decision)  # afterwards the nodes would be told as they are without the victims
         self.evict(pod, result.node, result.victims)
         return Attempt(pod, number, decision, held, status, result.node, result.tied, result.victims)
 

@@ -118,7 +118,7 @@ def test_overlapping_budgets(stop: bool, violating: list[str]) -> None:
     second["spec"] = {"selector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}
     cluster = build([node("n1"), pod("a", 1, on="n1"), pod("b", 1, on="n1"), budget("x", "a", 0), second])
     engine = Engine(cluster, (), Options(Release.parse("1.37.2")))
-    budgets = [Budget(item) for item in cluster.of("PodDisruptionBudget", "policy")]
+    budgets = [Budget(item, {}) for item in cluster.of("PodDisruptionBudget", "policy")]
     pods = [info for info, _ in engine.world.placed]
     assert [info.name for info in charge(pods, budgets, stop=stop)[0]] == violating
 
@@ -129,3 +129,16 @@ def test_what_is_not_played_is_said() -> None:
     assert not engine.assumptions
     assert len(list(engine.run())) == 2
     assert "gone at once" in engine.assumptions[0]
+
+
+def test_a_budget_is_spent_once() -> None:
+    # The budget allows one disruption: the first preemptor takes it, the second evicts a pod that no budget covers.
+    nodes = [node("n1"), node("n2"), node("n3")]
+    running = [pod("a", 1, on="n1"), pod("a2", 1, on="n2"), pod("b", 2, on="n3")]
+    made = play(*nodes, *running, budget("x", "a", 1), pod("p", 10), pod("q", 10))
+    assert [attempt.nominated_node for attempt in made if attempt.victims] == ["n1", "n3"]
+
+
+def test_words_of_a_preemptor_tell_the_node_as_it_was() -> None:
+    first, _ = play(node("n1"), pod("a", 1, on="n1"), pod("p", 10))
+    assert first.decision.explained["n1"][0].text == "n1 has 0 cores of 2 cores cpu free, default/p asks for 2 cores"

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragstow.scheduling.framework import Code, CycleState, Handle, PostFilterPlugin, PostFilterResult, Status, Statuses
 from ragstow.scheduling.podinfo import PodInfo
-from ragstow.scheduling.preemption import Preemption
+from ragstow.scheduling.preemption import Preemption, budget_group
 
 
 class DefaultPreemption(PostFilterPlugin):
@@ -21,6 +21,14 @@ class DefaultPreemption(PostFilterPlugin):
         self.evaluator = Preemption(
             handle, 10 if percentage is None else int(percentage), 100 if absolute is None else int(absolute)
         )
+
+    def pod_added(self, pod: PodInfo, node: str) -> None:
+        """One more that may be healthy."""
+        self.evaluator.changes[budget_group(pod)] += 1
+
+    def pod_removed(self, pod: PodInfo, node: str) -> None:
+        """One healthy pod less for the budgets that cover it."""
+        self.evaluator.changes[budget_group(pod)] -= 1
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Statuses, absent: Status

@@ -23,7 +23,8 @@ from ragstow.simulate.vector.podindex import PodIndex
 from ragstow.simulate.vector.shape import needs_objects, shape_of
 from ragstow.simulate.vector.termindex import TermIndex
 
-_SHAPES_KEPT = 512
+_ROWS_KEPT = 1_500_000
+"""Shapes are remembered for so many nodes in all: about a quarter of a gigabyte."""
 _UNSEEN = unresolvable()
 
 
@@ -78,7 +79,7 @@ class VectorCycle(Cycle):
         self.arrays = arrays
         self.views = Views(arrays, PodIndex(self.world), TermIndex(self.world, arrays))
         self.everyone: Ints = np.arange(arrays.count, dtype=np.int64)
-        self.shapes: Kept[bytes, Entry] = Kept(_SHAPES_KEPT)
+        self.shapes: Kept[bytes, Entry] = Kept(min(4096, max(64, _ROWS_KEPT // max(arrays.count, 1))))
         self.order = [plugin.name for plugin in framework.filter_plugins]
         self.own_way = frozenset(plugin.name for plugin in framework.plugins if isinstance(plugin, OWN_WAY))
         self.others = frozenset(plugin.name for plugin in framework.plugins) - self.own_way

@@ -5,13 +5,17 @@ Objects are raw mappings as the server gives them. What they mean is no concern 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ragstow.errors import ClusterError
 from ragstow.live.discovery import Resource, Resources, discover
 from ragstow.live.failures import Gone, NotFound, Right
 from ragstow.live.transport import Transport
+
+if TYPE_CHECKING:
+    from ragstow.live.streams import Executed
 
 Object = Mapping[str, Any]
 Event = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -68,6 +72,16 @@ class Client(Protocol):
 
     def logs(self, name: str, namespace: str, container: str, *, previous: bool = False, tail_lines: int = 2000) -> str:
         """The end of a container's log."""
+        ...
+
+    def execute(
+        self, name: str, namespace: str, container: str, command: Sequence[str], *, timeout_seconds: float = 30.0
+    ) -> Executed:
+        """Run a command in a container and wait for its end."""
+        ...
+
+    def forward(self, name: str, namespace: str, port: int) -> AbstractContextManager[tuple[str, int]]:
+        """A port of a pod as a port of this machine."""
         ...
 
     def node_proxy(self, node: str, path: str) -> bytes:
@@ -244,6 +258,20 @@ class ApiClient:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/log"
         data = self.transport.send("GET", path, Right("get", "pods/log", "", namespace), query=query, accept="*/*")
         return data.decode("utf-8", "replace")
+
+    def execute(
+        self, name: str, namespace: str, container: str, command: Sequence[str], *, timeout_seconds: float = 30.0
+    ) -> Executed:
+        """Run a command in a container and wait for its end; errors as `streams.execute`."""
+        from ragstow.live import streams
+
+        return streams.execute(self.transport, name, namespace, container, command, timeout_seconds)
+
+    def forward(self, name: str, namespace: str, port: int) -> AbstractContextManager[tuple[str, int]]:
+        """A port of a pod as (address, port) of this machine, inside a `with` block; errors as `streams.forward`."""
+        from ragstow.live import streams
+
+        return streams.forward(self.transport, name, namespace, port)
 
     def node_proxy(self, node: str, path: str) -> bytes:
         """A GET on the kubelet behind a node, such as `configz` or `logs/?query=kubelet`."""

@@ -231,10 +231,17 @@ def _http_client(access: Access, credentials: Credentials) -> httpx2.Client:
             verify=_tls(access, credentials),
             proxy=access.proxy,
             follow_redirects=False,
+            event_hooks={"response": [_keep_refusal]},
             limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
         )
     except (ValueError, ImportError, httpx2.InvalidURL) as error:
         raise ClusterError("proxy-unusable", f"the proxy {access.proxy} cannot be used: {error}") from None
+
+
+def _keep_refusal(answer: httpx2.Response) -> None:
+    """The words of a refused upgrade must be read before its stream is closed."""
+    if answer.status_code >= 400:
+        answer.read()
 
 
 def _tls(access: Access, credentials: Credentials) -> ssl.SSLContext:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,19 @@ from ragstow.errors import InputError, Place, UsageError
 
 if TYPE_CHECKING:
     from ragstow.cli.cluster import Cluster
+    from ragstow.cli.simulateplan import Planned
     from ragstow.cluster.objects import KubeObject
     from ragstow.simulate.kubelets import KubeletFacts
     from ragstow.simulate.model import Simulation
     from ragstow.simulate.run import NewNodes, Request
 
+_LARGEST_PLAN_BYTES = 4 << 20
+
 EXAMPLES = """\b
 Examples:
   ragstow simulate -f manifests/ --from cluster/             where every pod lands, or why not
   ragstow simulate --from cluster/                           what is Pending there, and what would help
+  ragstow simulate -f service.yaml --from c/ --fail gpu-1    plan a service, place it, lose a node
   ragstow simulate -f llm.yaml --from c/ --rollout           does a rolling update go through?
   ragstow simulate -f llm.yaml --from c/ --fail gpu-a100-1   and when that node is lost?
   ragstow simulate -f llm.yaml --from c/ --add-nodes gpu-a100-1=2 --without rag/old-llm-0
@@ -31,7 +36,14 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.option("-f", "--filename", "files", multiple=True, metavar="PATH", help="Manifests: file, folder or -; may be repeated.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    metavar="PATH",
+    help="Manifests, a plan or a service: file, folder or -; may be repeated.",
+)
 @cluster_options
 @facts_option
 @output_option()
@@ -84,6 +96,7 @@ def command(
     inputs = _read(files, from_, facts=facts, assumed=assumed, release=release, as_listed=flags["order"] == "list")
     request = _request(flags, inputs.cluster, kubelet_file, only)
     answer = simulate(inputs.cluster.snapshot, inputs.given, request, inputs.cluster.facts)
+    answer = replace(answer, assumptions=(*inputs.assumptions, *answer.assumptions))
     if only is not None:
         answer = of_namespace(answer, only)
     if output in ("json", "yaml"):
@@ -102,6 +115,7 @@ def command(
 class _Inputs:
     cluster: Cluster
     given: tuple[KubeObject, ...]
+    assumptions: tuple[str, ...] = ()
 
 
 def _read(
@@ -115,18 +129,25 @@ def _read(
 ) -> _Inputs:
     from ragstow.cli import live
     from ragstow.cli.cluster import Cluster, open_cluster, warn
+    from ragstow.cli.simulateplan import found as found_plan
     from ragstow.cluster.read import read_manifests
 
     if [*files, from_].count("-") > 1:
         raise UsageError("stdin-twice", "standard input can be read once only: give - to -f or to --from")
     given: list[KubeObject] = []
+    plans: list[Planned] = []
     for file in files:
-        found, problems = read_manifests(file, stdin=sys.stdin.buffer if file == "-" else None)
+        data = sys.stdin.buffer.read() if file == "-" else _small_text(file)
+        planned = found_plan(data.decode("utf-8", "replace"), file) if data is not None else None
+        if planned is not None:
+            plans.append(planned)
+            continue
+        listed, problems = read_manifests(file, stdin=BytesIO(data) if file == "-" and data is not None else None)
         warn(problems)
-        given += found
+        given += listed
     if from_ is not None or live.given() or not any(item.kind == "Node" for item in given):
         cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release, scheduling=True, as_listed=as_listed)
-        return _Inputs(cluster, tuple(given))
+        return _with_plans(cluster, given, plans, tuple(assumed))
     # The files may hold the whole cluster.
     from ragstow.cluster.build import build
     from ragstow.cluster.release import detect
@@ -135,14 +156,35 @@ def _read(
     from ragstow.inventory.assume import parse
     from ragstow.inventory.build import inventory
     from ragstow.scheduling.behaviours import NEWEST
+    from ragstow.simulate.arrivals import arrives
 
     empty = build([], source=Source("file", ", ".join(files)))
     whole = empty.replace(put=given)
     known = load(Path(facts) if facts is not None else None)
     found_release = detect(whole, newest_recorded=str(NEWEST), asked=release)
-    return _Inputs(
-        Cluster(empty, inventory(whole, known, assumed=parse(assumed, whole, known)), found_release, known), tuple(given)
-    )
+    standing = empty.replace(put=[item for item in given if not arrives(item)])
+    opened = Cluster(standing, inventory(whole, known, assumed=parse(assumed, whole, known)), found_release, known)
+    return _with_plans(opened, given, plans, tuple(assumed))
+
+
+def _small_text(file: str) -> bytes | None:
+    """The content of a file that may be a plan or a service; None for folders, archives and what is too large for one."""
+    path = Path(file)
+    if not path.is_file() or path.suffix not in (".yaml", ".yml", ".json") or path.stat().st_size > _LARGEST_PLAN_BYTES:
+        return None
+    return path.read_bytes()
+
+
+def _with_plans(cluster: Cluster, given: Sequence[KubeObject], plans: Sequence[Planned], assumed: tuple[str, ...]) -> _Inputs:
+    from ragstow.cli.simulateplan import applied
+
+    notes: list[str] = []
+    objects = list(given)
+    for planned in plans:
+        cluster, rendered, taken = applied(planned, cluster, assumed)
+        objects += rendered
+        notes += taken
+    return _Inputs(cluster, tuple(objects), tuple(notes))
 
 
 def _request(flags: dict[str, Any], cluster: Cluster, kubelet_file: str | None, namespace: str | None) -> Request:

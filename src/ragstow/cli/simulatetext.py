@@ -5,7 +5,8 @@ Texts of kube-scheduler and the kubelet are quoted as they are; ours say node, n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -24,6 +25,8 @@ from ragstow.simulate.model import (
 _SHOWN_WORDS = 4
 _SHOWN_STEPS = 12
 _SHOWN_TIES = 3
+_RULE = re.compile(r"[a-z0-9-]+ as in [0-9.]+: ")
+"""An assumption about one rule of a release that was not recorded."""
 
 
 def lines(answer: Simulation, *, wide: bool) -> list[str]:
@@ -205,7 +208,10 @@ def _disruption(item: Disruption) -> list[str]:
 def _assumptions(answer: Simulation, *, wide: bool) -> list[str]:
     if wide:
         return [f"assumed: {text}" for text in answer.assumptions]
-    told: Sequence[str] = answer.assumptions[:-1]
+    told = [text for text in answer.assumptions[:-1] if not _RULE.match(text)]
+    rules = sum(1 for text in answer.assumptions if _RULE.match(text))
+    if rules:
+        told.append(f"{rules} rules of the scheduler are taken from the release nearest to it (-o wide lists them)")
     return [f"assumed: {text}" for text in told]
 
 

@@ -89,6 +89,11 @@ def pending(snapshot: Snapshot) -> tuple[Pod, ...]:
     return tuple(pod for pod in snapshot.pods if pod.node is None and not pod.finished and pod.deleted is None)
 
 
+def arrives(item: KubeObject) -> bool:
+    """Whether an object of a file is, or makes, pods that arrive; all others stand in the cluster from the start."""
+    return (isinstance(item, Pod) and item.node is None) or (is_workload(item) and is_new(item.raw))
+
+
 def gather(
     snapshot: Snapshot,
     given: Sequence[KubeObject],

@@ -179,3 +179,39 @@ def test_wrong_use_is_2_and_one_message(arguments: tuple[str, ...], files: Any, 
     assert shown.out == ""
     assert "Traceback" not in shown.err
     assert shown.err.strip()
+
+
+EXAMPLES = ROOT / "examples"
+
+
+def test_a_service_is_planned_and_placed(capsys: Capture) -> None:
+    folder = EXAMPLES / "mixed-t4-a100"
+    found = answer(capsys, 0, "-f", str(folder / "service.yaml"), "--from", str(folder / "cluster"))
+    assert found["unplaced"] == []
+    shown = text(capsys, 0, "-f", str(folder / "service.yaml"), "--from", str(folder / "cluster"))
+    assert "rules of the scheduler are taken from the release nearest to it" in shown
+
+
+def test_a_plan_s_changes_of_nodes_are_done_first(tmp_path: Path, capsys: Capture) -> None:
+    folder = EXAMPLES / "h100-operator"
+    assert run(["plan", str(folder / "service.yaml"), "--from", str(folder / "cluster"), "-o", "json"]) == 0
+    plan = tmp_path / "plan.json"
+    plan.write_text(capsys.readouterr().out)
+    found = answer(capsys, 0, "-f", str(plan), "--from", str(folder / "cluster"))
+    assert any(text.startswith("the plan's changes of ") for text in found["assumptions"])
+    placements = json.loads(plan.read_text())["placements"]
+    assert len(found["final"]) == len(placements)
+    assert sorted(found["final"].values()) == sorted(item["node"] for item in placements)
+
+
+def test_a_service_that_does_not_fit_is_a_no(capsys: Capture) -> None:
+    folder = EXAMPLES / "no-gpu"
+    assert run(["simulate", "-f", str(folder / "service.yaml"), "--from", str(folder / "cluster")]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "does not fit" in shown.err
+
+
+def test_nodes_of_the_files_may_be_changed_too(files: Any, capsys: Capture) -> None:
+    everything = files("all.yaml", node("n1", 1), workload("Deployment", "llm", 2, 1))
+    assert answer(capsys, 0, "-f", everything, "--add-nodes", "n1=1")["final"] == {"rag/llm-0": "n1", "rag/llm-1": "n1-new-1"}

@@ -11,7 +11,7 @@ from ragstow.cluster.snapshot import Snapshot
 from ragstow.facts import Facts
 from ragstow.inventory.build import inventory
 from ragstow.inventory.model import Inventory
-from ragstow.rules.context import Context, NodeRefusal, PendingVerdict
+from ragstow.rules.context import Context, PendingVerdict
 from ragstow.rules.model import Report
 from ragstow.rules.run import diagnose
 from ragstow.scheduling.behaviours import NEWEST
@@ -83,10 +83,6 @@ def _pending(snapshot: Snapshot, release: Release) -> Callable[[Pod], PendingVer
         if not made:
             made.append(Explainer(snapshot, release))
         verdict = made[0].explain(pod)
-        refused = {
-            node: tuple(NodeRefusal(one.plugin, one.texts, one.words, one.curable) for one in obstacles)
-            for node, obstacles in verdict.obstacles.items()
-        }
-        return PendingVerdict(refused, verdict.feasible, verdict.message, verdict.before)
+        return PendingVerdict(verdict.obstacles, verdict.plugins, verdict.feasible, verdict.message, verdict.before)
 
     return ask

@@ -112,6 +112,9 @@ def _collector_paused() -> Iterator[None]:
         yield
     finally:
         if running:
+            # What is there becomes old without being looked at; else the next allocation would look at all of it.
+            gc.freeze()
+            gc.unfreeze()
             gc.enable()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 Sharing = Literal["exclusive", "time-slicing", "mps", "mig-single", "mig-mixed", "dra", "hami", "kai", "none", "unknown"]
@@ -138,7 +139,7 @@ class ProductTotals:
     slots: Mapping[str, SlotTotals]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Inventory:
     """All nodes (those without GPUs too), the totals by product, and remarks about traps."""
 
@@ -146,9 +147,14 @@ class Inventory:
     totals: Mapping[str, ProductTotals]
     remarks: tuple[str, ...] = field(default=())
 
+    @cached_property
+    def _by_name(self) -> Mapping[str, NodeGpus]:
+        return {node.name: node for node in self.nodes}
+
     def node(self, name: str) -> NodeGpus:
         """The node of that name; KeyError where there is none."""
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(name)
+        return self._by_name[name]
+
+    def find(self, name: str | None) -> NodeGpus | None:
+        """The node of that name, or None."""
+        return self._by_name.get(name) if name is not None else None

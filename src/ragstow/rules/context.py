@@ -6,10 +6,10 @@ says what it could not judge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ragstow.cluster.objects import Pod, Resources
 from ragstow.cluster.snapshot import Snapshot
@@ -26,15 +26,18 @@ from ragstow.rules.index.texts import Texts
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRefusal:
+class NodeRefusal(Protocol):
     """One plugin's refusal of a pod on a node: its texts as the event has them, the same in words (node, label, number), and
     whether evicting other pods could change it."""
 
-    plugin: str
-    texts: tuple[str, ...]
-    words: tuple[str, ...]
-    resolvable: bool
+    @property
+    def plugin(self) -> str: ...
+    @property
+    def texts(self) -> tuple[str, ...]: ...
+    @property
+    def words(self) -> tuple[str, ...]: ...
+    @property
+    def resolvable(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,12 @@ class PendingVerdict:
     """The scheduler library's answer for one pending pod.
 
     `refused` has every plugin that refuses the pod on a node, asked one by one, the one that the event names first; a node
-    that is not in it would take the pod. `message` is the event's text as the cluster's release writes it.
+    that is not in it would take the pod. `plugins` has their names alone, for looking at many nodes. `message` is the event's
+    text as the cluster's release writes it.
     """
 
-    refused: Mapping[str, tuple[NodeRefusal, ...]]
+    refused: Mapping[str, Sequence[NodeRefusal]]
+    plugins: Mapping[str, frozenset[str]]
     feasible: tuple[str, ...]
     message: str
     prefilter: str = ""

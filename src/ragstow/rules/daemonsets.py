@@ -47,7 +47,7 @@ def ineligible(context: Context, daemonset: KubeObject) -> Mapping[str, tuple[No
 
 def looks_like_gpu_node(context: Context, node: Node) -> bool:
     """Whether a node has GPUs by the inventory, by a cloud's label or by its machine type."""
-    found = next((item for item in context.inventory.nodes if item.name == node.name), None)
+    found = context.inventory.find(node.name)
     if found is not None and (found.sharing != "none" or found.cards > 0):
         return True
     known = identify(node, context.facts, (), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 from importlib import import_module
-from inspect import isabstract
 
 from ragstow.rules import catalog
 from ragstow.rules.page import Page, parse
@@ -27,7 +26,7 @@ def get(name: str) -> Rule:
     classes = [
         item
         for item in vars(module).values()
-        if isinstance(item, type) and issubclass(item, Rule) and item.__module__ == module.__name__ and not isabstract(item)
+        if isinstance(item, type) and item.__module__ == module.__name__ and issubclass(item, Rule)
     ]
     if len(classes) != 1:
         raise TypeError(f"{module.__name__} must define exactly one rule, not {len(classes)}")

@@ -5,7 +5,7 @@ Shared by the placement rules; says what is so, not which cause it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +21,7 @@ DEFAULT_SCHEDULER = "default-scheduler"
 TAINT, AFFINITY, FIT, CORDON = "TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeUnschedulable"
 GPU_LABELS = (GPU_DOMAIN, "feature.node.kubernetes.io/")
 """How labels begin that the GPU stack writes on nodes."""
+_NONE: frozenset[str] = frozenset()
 _NOT_FOR_WORK = frozenset(
     {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master", "node-role.kubernetes.io/etcd"}
 )
@@ -63,16 +64,20 @@ class Waiting:
     @cached_property
     def verdict(self) -> PendingVerdict:
         """The scheduler library's answer; empty where none is wired."""
-        return self.context.pending(self.pod) if self.context.pending is not None else PendingVerdict({}, (), "")
+        return self.context.pending(self.pod) if self.context.pending is not None else PendingVerdict({}, {}, (), "")
 
-    def refusals(self, node: Node | NodeGpus) -> tuple[NodeRefusal, ...]:
+    def refusals(self, node: Node | NodeGpus) -> Sequence[NodeRefusal]:
         """Everything that stands in the way on one node."""
         return self.verdict.refused.get(node.name, ())
 
+    def plugins(self, node: Node | NodeGpus) -> frozenset[str]:
+        """Names of the plugins that refuse on one node."""
+        return self.verdict.plugins.get(node.name, _NONE)
+
     def only(self, node: Node | NodeGpus, *plugins: str) -> bool:
         """Whether the node refuses, and only for reasons of these plugins."""
-        found = {refusal.plugin for refusal in self.refusals(node)}
-        return bool(found) and found <= set(plugins)
+        found = self.plugins(node)
+        return bool(found) and found.issubset(plugins)
 
     @cached_property
     def offering(self) -> tuple[NodeGpus, ...]:
@@ -156,8 +161,14 @@ def gpu_nodes(context: Context) -> tuple[NodeGpus, ...]:
 
 def for_work(context: Context, name: str) -> bool:
     """Whether a node takes ordinary pods: neither cordoned nor the control plane's own."""
-    node = context.snapshot.get("Node", name)
-    return isinstance(node, Node) and not node.unschedulable and not any(taint.key in _NOT_FOR_WORK for taint in node.taints)
+    return name in context.remember("for-work", lambda: frozenset(filter_for_work(context.snapshot.nodes)))
+
+
+def filter_for_work(nodes: Iterable[Node]) -> Iterator[str]:
+    """Names of the nodes that take ordinary pods."""
+    for node in nodes:
+        if not node.unschedulable and not any(taint.key in _NOT_FOR_WORK for taint in node.taints):
+            yield node.name
 
 
 def stuck_taints(node: Node) -> tuple[str, ...]:

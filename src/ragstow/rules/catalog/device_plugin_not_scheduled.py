@@ -127,9 +127,7 @@ class DevicePluginNotScheduled(Rule):
         """Whether a node should have a plugin, offers no GPU and runs none."""
         if not plugins or node.unschedulable or any(value == "paused-for-mig-change" for value in node.labels.values()):
             return False
-        offers = any(
-            use.capacity for item in context.inventory.nodes if item.name == node.name for use in item.resources.values()
-        )
+        offers = any(use.capacity for use in context.inventory.node(node.name).resources.values())
         if offers or context.stack.pods("device-plugin", node=node.name) or context.inventory.node(node.name).sharing == "dra":
             return False
         # Without any sign of a GPU on any node, a lone node that waits for a plugin is believed to be one.

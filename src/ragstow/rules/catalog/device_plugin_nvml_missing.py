@@ -57,7 +57,7 @@ from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import unserved, waiting
+from ragstow.rules.waiting import unserved
 
 _WORKLOADS = ("DaemonSet", "Deployment")
 
@@ -113,7 +113,7 @@ class DevicePluginNvmlMissing(Rule):
                     *evidence(hits),
                     *(Evidence("(absent)", ObjectRef.of(pod), "spec.runtimeClassName") for pod in pods[:1] if bare),
                 ),
-                held=[key for group in waiting(context) if group.wants for key in group.held],
+                held=[key for group in unserved(context, [site.node] if site.node else ()) for key in group.held],
                 confidence=sure(hits),
             )
         yield from self._silent(context, said)
@@ -166,4 +166,5 @@ class DevicePluginNvmlMissing(Rule):
 
 
 def _serves(context: Context, node: str) -> bool:
-    return any(use.allocatable for item in context.inventory.nodes if item.name == node for use in item.resources.values())
+    found = context.inventory.find(node)
+    return found is not None and any(use.allocatable for use in found.resources.values())

@@ -53,7 +53,7 @@ from ragstow.rules.daemonsets import looks_like_gpu_node
 from ragstow.rules.grouping import evidence
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import waiting
+from ragstow.rules.waiting import unserved
 
 _INSTALLER_OFF = ("disabled",)
 
@@ -84,7 +84,7 @@ class DriverNotInstalled(Rule):
             wanted = _asks_for_none(node)
             if not hits and not failing and not wanted:
                 continue
-            held = [key for group in waiting(context) if group.wants for key in group.held]
+            held = [key for group in unserved(context, [node.name]) for key in group.held]
             yield self.finding(
                 f"node {node.name} has a GPU and no working driver",
                 (

@@ -120,7 +120,7 @@ class GpuLabelMissing(Rule):
         if not group.by_default_scheduler or group.verdict.feasible:
             return ""
         for key, _ in wishes(group.pod.spec):
-            blocked = [node for node in nodes if any(refusal.plugin == AFFINITY for refusal in group.refusals(node))]
+            blocked = [node for node in nodes if AFFINITY in group.plugins(node)]
             if key.startswith(GPU_LABELS) and blocked and all(key not in node.labels for node in nodes):
                 return key
         return ""

@@ -70,7 +70,8 @@ class GpuMemoryInsufficient(Rule):
             if hit.text.pod is not None and hit.text.pod.key not in taken and _unwell(context, hit.text.pod.key)
         ]
         for site, members in by_workload(context, hits):
-            sharing = next((node.sharing for node in context.inventory.nodes if node.name == site.node), "unknown")
+            node = context.inventory.find(site.node)
+            sharing = node.sharing if node is not None else "unknown"
             yield self.finding(
                 f"{site.words} does not fit the GPU memory that it has",
                 f"It says: {members[0].text.value.strip()[:200]}"

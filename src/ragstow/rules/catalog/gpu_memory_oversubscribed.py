@@ -118,7 +118,8 @@ class GpuMemoryOversubscribed(Rule):
 
 
 def _shared(context: Context, pod: Pod) -> bool:
-    return any(node.name == pod.node and node.sharing in _SHARED for node in context.inventory.nodes)
+    node = context.inventory.find(pod.node)
+    return node is not None and node.sharing in _SHARED
 
 
 def _neighbours(context: Context, pod: Pod) -> list[Pod]:

@@ -125,7 +125,7 @@ def _kept_off(context: Context, group: Waiting) -> list[Node]:
     alone = [node for node in candidates if group.only(node, TAINT)]
     if alone:
         return alone
-    if any(not any(r.plugin == TAINT for r in group.refusals(node)) for node in candidates):
+    if any(TAINT not in group.plugins(node) for node in candidates):
         return []
     return [node for node in candidates if group.wants and group.only(node, TAINT, FIT)]
 

@@ -90,13 +90,7 @@ class VolumeTopologyConflict(Rule):
             claims = _claims(group)
             if not claims or group.verdict.feasible:
                 continue
-            blocked = [
-                node
-                for node in context.snapshot.nodes
-                if for_work(context, node.name)
-                and {refusal.plugin for refusal in group.refusals(node)} & _PLUGINS
-                and {refusal.plugin for refusal in group.refusals(node)} <= _PLUGINS
-            ]
+            blocked = [node for node in context.snapshot.nodes if for_work(context, node.name) and group.only(node, *_PLUGINS)]
             said = [entry for entry in group.evidence if _SAID.search(entry.value)]
             if not blocked and not said:
                 continue

@@ -40,6 +40,14 @@ class GpuStack:
                 table.setdefault(role, []).append(pod)
         return {role: tuple(pods) for role, pods in table.items()}
 
+    @cached_property
+    def _on_nodes(self) -> Mapping[tuple[str, str | None], tuple[Pod, ...]]:
+        table: dict[tuple[str, str | None], list[Pod]] = {}
+        for role, pods in self._pods.items():
+            for pod in pods:
+                table.setdefault((role, pod.node), []).append(pod)
+        return {key: tuple(pods) for key, pods in table.items()}
+
     def roles(self, item: KubeObject) -> tuple[str, ...]:
         """The roles of a pod or of a workload's pods, each once, in the order of their containers."""
         return tuple(program.role for program in self._programs.programs_of(_containers(item)))
@@ -50,8 +58,8 @@ class GpuStack:
 
     def pods(self, *roles: str, node: str | None = None) -> tuple[Pod, ...]:
         """The pods with one of these roles, on one node if it is named."""
-        found = {pod.key: pod for role in roles for pod in self._pods.get(role, ())}
-        return tuple(pod for pod in found.values() if node is None or pod.node == node)
+        listed = (self._pods.get(role, ()) if node is None else self._on_nodes.get((role, node), ()) for role in roles)
+        return tuple({pod.key: pod for pods in listed for pod in pods}.values())
 
 
 def template(workload: KubeObject) -> Mapping[str, Any]:

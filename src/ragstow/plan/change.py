@@ -100,11 +100,21 @@ def turns(situation: Situation, gpus: NodeGpus, card: CardFacts, host: Host | No
 def _unchangeable(situation: Situation, gpus: NodeGpus, host: Host | None) -> Reason | None:
     if host is None:
         return Reason("card-unknown", f"{gpus.name}: {gpus.product or 'its card'} is not in the facts", "--facts adds a card")
+    unseen = situation.install.kind == "cloud" and situation.install.daemonset is None
+    if unseen and not (host.cloud is not None and host.cloud.plugin_managed):
+        return Reason(
+            "plugin-unseen",
+            f"{gpus.name}: the device plugin's DaemonSet is not in the data, so its sharing stays",
+            "add the output of: kubectl get daemonsets,configmaps -A -o json",
+        )
     reason = modes_.server_refuses(host, "exclusive")
     if reason is not None:
         return Reason("node-fixed", reason.text, reason.hint)
     if gpus.sharing not in _STATES:
         return Reason("node-state", f"{gpus.name}: its sharing state is {gpus.sharing}, which ragstow does not change")
+    sick = unhealthy(gpus)
+    if sick is not None:
+        return sick
     held = holders(gpus)
     if held and not situation.allow_disturb:
         return Reason(
@@ -112,6 +122,21 @@ def _unchangeable(situation: Situation, gpus: NodeGpus, host: Host | None) -> Re
             f"{gpus.name}: {listed(held)} {'holds' if len(held) == 1 else 'hold'} GPU slots there, so its sharing stays",
             "--allow-disturb, or a node without GPU pods",
         )
+    return None
+
+
+def unhealthy(gpus: NodeGpus) -> Reason | None:
+    """Slots that the node has and does not offer: the device plugin calls them unhealthy, and no API says which card it is."""
+    offered = sum(use.allocatable for use in gpus.resources.values())
+    for name, use in sorted(gpus.resources.items()):
+        left_over = use.allocatable == 0 < offered  # the old name of slots that have another one now
+        if use.allocatable < use.capacity and not left_over:
+            return Reason(
+                "cards-unhealthy",
+                f"{gpus.name}: only {use.allocatable} of {use.capacity} x {name} are allocatable: unhealthy cards, so the node "
+                "stays as it is",
+                f"the device plugin's log on {gpus.name} names the card and the Xid",
+            )
     return None
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ragstow.errors import Reason
 from ragstow.plan import exact
 from ragstow.plan.attempt import Attempt
-from ragstow.plan.change import holders
+from ragstow.plan.change import holders, unhealthy
 from ragstow.plan.model import Refusal
 from ragstow.plan.obstacles import obstacles
 from ragstow.plan.problem import MODE_ORDER, Option, Problem
@@ -37,6 +37,7 @@ def reasons(tried: Attempt) -> tuple[Reason, ...]:
             found.append(_sum(tried))
     found += tried.answer.refused
     found += tried.offered.excluded.values()
+    found += [sick for name in sorted(tried.offered.cards) if (sick := unhealthy(tried.situation.gpus[name])) is not None]
     if not tried.answer.complete:
         found.append(Reason("not-complete", "not every layout was looked at", "--solver exact, or fewer nodes by nodeSelector"))
     return tuple(dict.fromkeys(found))

@@ -52,7 +52,9 @@ def _freed(problem: Problem, namespace: str) -> Iterator[tuple[Problem, Reason]]
         yield replace(problem, survive=False), Reason("survive", text, "survive: none, or GPUs on another node")
     for group in problem.together:
         left_together = tuple(other for other in problem.together if other != group)
-        reason = Reason("together", f"placement.together [{', '.join(group)}] cannot be kept here", "drop the group")
+        reason = Reason(
+            "together", f"placement.together [{', '.join(group)}] cannot be kept here", "drop the group, or a lower isolation"
+        )
         yield replace(problem, together=left_together), reason
     for group in problem.apart:
         left_apart = tuple(other for other in problem.apart if other != group)
@@ -69,13 +71,13 @@ def _short(problem: Problem, names: str) -> Iterator[tuple[Problem, Reason]]:
     cpu_text = f"{cpu / 1000:g} CPU asked for, left are {listed([f'{node.name} {node.cpu_milli / 1000:g}' for node in hosts])}"
     memory_text = f"{gib(memory)} asked for, left are {listed([f'{node.name} {gib(node.memory_bytes)}' for node in hosts])}"
     pods_text = f"{pods} asked for, left are {listed([f'{node.name} {node.pods}' for node in hosts])}"
-    for what, text, freed in (
-        ("too little CPU", cpu_text, _ample(problem, cpu=True)),
-        ("too little memory", memory_text, _ample(problem, memory=True)),
-        ("too few pods", pods_text, _ample(problem, pods=True)),
-        ("too little CPU and memory", f"{cpu_text}; {memory_text}", _ample(problem, cpu=True, memory=True)),
+    smaller = "smaller requests (cpu, memory of a component), or larger nodes"
+    for what, text, freed, hint in (
+        ("too little CPU", cpu_text, _ample(problem, cpu=True), smaller),
+        ("too little memory", memory_text, _ample(problem, memory=True), smaller),
+        ("too few pods", pods_text, _ample(problem, pods=True), "a higher limit of the kubelet (maxPods), or more nodes"),
+        ("too little CPU and memory", f"{cpu_text}; {memory_text}", _ample(problem, cpu=True, memory=True), smaller),
     ):
-        hint = "smaller requests (cpu, memory of a component), or larger nodes"
         yield freed, Reason("node-resources", f"{names}: {what} on the nodes: {text}", hint)
 
 

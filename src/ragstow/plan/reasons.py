@@ -123,5 +123,7 @@ def _dearer(state: After, verdict: Verdict, made: Choices, chosen: Mode, mode: M
     if price > verdict.cards:
         return Reason("more-cards", f"{what}: {plural(price, 'card')} in all instead of {verdict.cards}")
     if price == verdict.cards:
-        return Reason("more-changes", f"{what}: no fewer cards, but more nodes to change")
+        return Reason(
+            "more-changes", f"{what}: no fewer cards, but more nodes to change, or a less simple mode for another component"
+        )
     return Reason("more-cards", f"{what}: more cards, or more nodes to change, than with {chosen}")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ragstow.plan.planner import plan as plan_service
     from ragstow.render import render as render_plan
     from ragstow.rules.model import Report
+    from ragstow.scheduling.kubelet.scenario import play as play_kubelet
     from ragstow.simulate.run import Request as SimulationRequest
     from ragstow.simulate.run import simulate as simulate_pods
     from ragstow.sizing import size as size_component
@@ -56,6 +57,7 @@ __all__ = [
     "load_facts",
     "load_service",
     "plan_service",
+    "play_kubelet",
     "read_cluster",
     "render_plan",
     "service_document",
@@ -79,6 +81,7 @@ _WHERE = {
     "load_facts": ("ragstow.facts", "load"),
     "load_service": ("ragstow.spec", "load"),
     "plan_service": ("ragstow.plan.planner", "plan"),
+    "play_kubelet": ("ragstow.scheduling.kubelet.scenario", "play"),
     "read_cluster": ("ragstow.cluster.read", "read"),
     "render_plan": ("ragstow.render", "render"),
     "service_document": ("ragstow.spec", "to_document"),

@@ -58,7 +58,7 @@ def _last_attempts(answer: Simulation) -> dict[str, PodEntry]:
 def _summary(answer: Simulation, last: Mapping[str, PodEntry]) -> list[str]:
     basis = f"Kubernetes {answer.release}, by {answer.release_origin}"
     if not last:
-        return [f"no pod to place   ({basis})"]
+        return [f"nothing waits for a node   ({basis})"]
     placed = sum(1 for key in last if key in answer.final)
     text = f"{placed} of {len(last)} pods placed"
     if answer.displaced:

@@ -22,7 +22,7 @@ from ragstow.scheduling.kubelet.node import Admission, Kubelet
 from ragstow.scheduling.kubelet.scenario import numa_nodes, plugin, settings
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import PodInfo
-from ragstow.simulate import onlyone
+from ragstow.simulate import pluginrules
 from ragstow.simulate.model import FreePick, KubeletAnswer
 
 Json = Mapping[str, Any]
@@ -138,12 +138,19 @@ class Kubelets:
 
     Args:
         facts: what a file says, None without one.
-        only_one: node -> resources of which its plugin gives a container one at most (`onlyone.nodes`).
+        only_one: node -> resources of which its plugin gives a container one at most (`pluginrules.nodes`).
+        packed: nodes whose plugin packs shares; counts where the file does not name the preference (`pluginrules.packed`).
     """
 
-    def __init__(self, facts: KubeletFacts | None, only_one: Mapping[str, frozenset[str]] | None = None) -> None:
+    def __init__(
+        self,
+        facts: KubeletFacts | None,
+        only_one: Mapping[str, frozenset[str]] | None = None,
+        packed: frozenset[str] = frozenset(),
+    ) -> None:
         self._facts = facts
         self._only_one = only_one or {}
+        self._packed = packed
         self._made: dict[str, Kubelet] = {}
         self.assumptions: dict[str, None] = {}
 
@@ -173,7 +180,7 @@ class Kubelets:
         for container in ask(pod).containers:
             for resource, count in container.devices.items():
                 if count > 1 and resource in self._only_one.get(node, ()):
-                    return KubeletAnswer(False, "UnexpectedAdmissionError", onlyone.refusal(resource, count))
+                    return KubeletAnswer(False, "UnexpectedAdmissionError", pluginrules.refusal(resource, count))
         return None
 
     def remove(self, key: str, node: str) -> None:
@@ -190,6 +197,8 @@ class Kubelets:
             raise InputError("kubelet-does-not-start", f"the kubelet of {node.name} does not start: {error}") from None
         kubelet.others = {name: amount for name, amount in node.allocatable.items() if not is_extended(name)}
         for resource, its in known.plugins.items():
+            if its.preference == "distributed" and node.name in self._packed:
+                its = replace(its, preference="packed")
             kubelet.register(resource, its)
         kubelet.sync_node()
         self._made[node.name] = kubelet

@@ -36,6 +36,7 @@ class Play:
         kubelets: what is known about the nodes' kubelets.
         arrivals: pods that are known from the start; their nominations count, and `queue` gives them in turn.
         only_one: node -> resources of which its plugin gives a container one at most.
+        packed: nodes whose plugin packs shares.
     """
 
     def __init__(
@@ -45,10 +46,11 @@ class Play:
         kubelets: KubeletFacts | None = None,
         arrivals: Sequence[Arrival] = (),
         only_one: Mapping[str, frozenset[str]] | None = None,
+        packed: frozenset[str] = frozenset(),
     ) -> None:
         self.options = options
         self.engine = Engine(snapshot, [item.pod for item in arrivals if item.refusal is None], options)
-        self.kubelets = Kubelets(kubelets, only_one)
+        self.kubelets = Kubelets(kubelets, only_one, packed)
         self.entries: list[PodEntry] = []
         self.loops: list[Loop] = []
         self.victims: list[tuple[PodInfo, str]] = []

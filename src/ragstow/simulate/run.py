@@ -17,7 +17,7 @@ from ragstow.facts.store import Facts
 from ragstow.inventory.model import Inventory
 from ragstow.scheduling.cycle import Sampling
 from ragstow.scheduling.release import Release
-from ragstow.simulate import compare, disruption, onlyone, rollout, whatif
+from ragstow.simulate import compare, disruption, pluginrules, rollout, whatif
 from ragstow.simulate.arrivals import Arrival, Gathered, gather, owned_pods, pending
 from ragstow.simulate.claims import ClaimMaker
 from ragstow.simulate.engine import Options, Order
@@ -86,11 +86,13 @@ class _Run:
     notes: dict[str, None] = field(default_factory=dict)
     options: Options = field(init=False)
     only_one: Mapping[str, frozenset[str]] = field(init=False)
+    packed: frozenset[str] = field(init=False)
     toleration: bool = False
 
     def __post_init__(self) -> None:
         request = self.request
-        self.only_one = onlyone.nodes(request.inventory)
+        self.only_one = pluginrules.nodes(request.inventory)
+        self.packed = pluginrules.packed(request.inventory)
         release = Release.parse(request.release.version)
         self.options = Options(
             release=release,
@@ -117,7 +119,7 @@ class _Run:
         )
         snapshot, arrivals = self._with_scaled(gathered, scaled)
         self._note(*gathered.assumptions)
-        play = Play(snapshot, self.options, self.request.kubelets, arrivals, self.only_one)
+        play = Play(snapshot, self.options, self.request.kubelets, arrivals, self.only_one, self.packed)
         play.queue(arrivals)
         keys = [item.pod.key for item in arrivals]
         final = play.final(keys)
@@ -197,7 +199,7 @@ class _Run:
     # --- after the pods -------------------------------------------------------------------------------------------------
 
     def _start(self, snapshot: Snapshot) -> Play:
-        return Play(snapshot, replace(self.options, detail=False), self.request.kubelets, (), self.only_one)
+        return Play(snapshot, replace(self.options, detail=False), self.request.kubelets, (), self.only_one, self.packed)
 
     def _displaced(self, play: Play, frozen: Snapshot) -> tuple[Displaced, ...]:
         """Where the controllers' new pods for evicted ones would go, once everything else is placed."""
@@ -209,7 +211,7 @@ class _Run:
                 continue
             if then is None:
                 options = replace(self.options, detail=False, preemption=False)
-                then = Play(frozen, options, self.request.kubelets, (), self.only_one)
+                then = Play(frozen, options, self.request.kubelets, (), self.only_one, self.packed)
             again = made(recreated(victim.pod.raw, f"{victim.name}-again"))
             assert isinstance(again, Pod)
             node = then.arrive(again)

@@ -1,6 +1,7 @@
-"""Where a container may ask for one share only: nodes whose device plugin refuses more (failRequestsGreaterThanOne).
+"""What the configuration of a node's device plugin means for the node's answer: one share only (failRequestsGreaterThanOne),
+and which card's shares go first.
 
-The scheduler does not know that rule: the pod is bound and then rejected by its node (k8s-device-plugin, internal/rm/rm.go).
+The scheduler does not know the first rule: the pod is bound and then rejected by its node (k8s-device-plugin, rm.go).
 """
 
 from __future__ import annotations
@@ -20,6 +21,17 @@ def nodes(inventory: Inventory | None) -> dict[str, frozenset[str]]:
         if resources:
             found[node.name] = resources
     return found
+
+
+def packed(inventory: Inventory | None) -> frozenset[str]:
+    """Nodes whose plugin fills a card's shares before it takes another (sharedDevicesAllocationPolicy: packed)."""
+    found: set[str] = set()
+    for node in inventory.nodes if inventory is not None else ():
+        config = (node.config.config if node.config is not None else None) or {}
+        plugin = (config.get("flags") or {}).get("plugin") or {}
+        if plugin.get("sharedDevicesAllocationPolicy") == "packed":
+            found.add(node.name)
+    return frozenset(found)
 
 
 def refused(config: Mapping[str, Any]) -> frozenset[str]:

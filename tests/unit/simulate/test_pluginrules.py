@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragstow.inventory.build import inventory
-from ragstow.simulate import onlyone
+from ragstow.simulate import pluginrules
 from simulations import FACTS, Json, cluster, node, play, workload
 
 SHARED = {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}
@@ -29,11 +29,11 @@ SHARED = {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}
     ],
 )
 def test_which_resources(sharing: Json, expected: set[str]) -> None:
-    assert onlyone.refused({"sharing": sharing}) == expected
+    assert pluginrules.refused({"sharing": sharing}) == expected
 
 
 def test_the_text_is_the_plugin_s_as_the_kubelet_passes_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onlyone, "nodes", lambda _inventory: {"n1": frozenset({"nvidia.com/gpu"})})
+    monkeypatch.setattr(pluginrules, "nodes", lambda _inventory: {"n1": frozenset({"nvidia.com/gpu"})})
     live = cluster(node("n1", 8))
     answer = play(live, workload("Deployment", "llm", 1, 2), inventory=inventory(live, FACTS))
     assert answer.loops[0].reason == "UnexpectedAdmissionError"

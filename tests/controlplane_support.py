@@ -107,10 +107,13 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane(*, nodes: bool = False, kwok: Sequence[Path] = (), path: str = "") -> Iterator[ControlPlane]:
+def control_plane(
+    *, scheduler: bool = False, nodes: bool = False, kwok: Sequence[Path] = (), path: str = ""
+) -> Iterator[ControlPlane]:
     """A control plane for the time of the `with` block.
 
     Args:
+        scheduler: also run the scheduler, and nothing that would change nodes or pods besides.
         nodes: also run scheduler, controller manager and KWOK, so that pods get placed and run.
         kwok: configuration files for KWOK (Stages, ClusterExec and the like) beside those of pods that are ready at once.
         path: folders to put first on KWOK's PATH, where its scripted programs are.
@@ -124,6 +127,8 @@ def control_plane(*, nodes: bool = False, kwok: Sequence[Path] = (), path: str =
         else:
             plane = ControlPlane(data / "kubeconfig", "", data)
             _start_server(plane)
+            if scheduler and not nodes:
+                plane.start("kube-scheduler", *_shared(plane))
             if nodes:
                 _start_controllers(plane, kwok, path)
         yield plane
@@ -168,8 +173,12 @@ def _start_server(plane: ControlPlane) -> None:
     _wait(plane, lambda: _answers(f"{plane.server}/apis/scheduling.k8s.io/v1/priorityclasses/system-node-critical", context))
 
 
+def _shared(plane: ControlPlane) -> tuple[str, ...]:
+    return f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--secure-port=0"
+
+
 def _start_controllers(plane: ControlPlane, kwok: Sequence[Path], path: str) -> None:
-    shared = (f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--secure-port=0")
+    shared = _shared(plane)
     plane.start("kube-scheduler", *shared)
     plane.start("kube-controller-manager", *shared, f"--service-account-private-key-file={plane.data / 'service-account.key'}")
     (port,) = free_ports(1)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -12,62 +10,23 @@ import numpy as np
 from ragstow.scheduling.cycle import Cycle, Sampling
 from ragstow.scheduling.decision import OUTSIDE, Decision, Later
 from ragstow.scheduling.fit_error import fit_error
-from ragstow.scheduling.framework import Code, CycleState, FilterPlugin, PreScorePlugin, Status, Statuses, failure, unresolvable
+from ragstow.scheduling.framework import CycleState, PreScorePlugin, Status, unresolvable
+from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.runtime import Framework, PreFiltered
 from ragstow.scheduling.ties import ByName, TieBreaker
-from ragstow.simulate.vector.arrays import Bools, Ints, NodeArrays
-from ragstow.simulate.vector.entry import OWN_WAY, Entry, Refusals, Views
+from ragstow.simulate.vector.arrays import Ints, NodeArrays
+from ragstow.simulate.vector.entry import OWN_WAY, Entry, Views
 from ragstow.simulate.vector.kept import Kept
 from ragstow.simulate.vector.podindex import PodIndex
+from ragstow.simulate.vector.search import LateStatuses, Search
 from ragstow.simulate.vector.shape import needs_objects, shape_of
 from ragstow.simulate.vector.termindex import TermIndex
+from ragstow.simulate.vector.walk import Ask, Walker, walk
 
 _ROWS_KEPT = 1_500_000
 """Shapes are remembered for so many nodes in all: about a quarter of a gigabyte."""
 _UNSEEN = unresolvable()
-
-
-@dataclass(slots=True)
-class _Search:
-    """What the filters said: feasible nodes and all nodes looked at, in the order of the search; single refusals by number."""
-
-    feasible: Ints
-    looked_at: Ints
-    refusals: Mapping[str, Refusals]
-    single: dict[int, Status] = field(default_factory=dict)
-    error: Status | None = None
-
-
-class _LateStatuses(Statuses):
-    """Refusals by node that are spelt out when somebody asks for a node; to be asked before the world changes."""
-
-    def __init__(self, cycle: VectorCycle, found: _Search, said: Mapping[str, Status]) -> None:
-        super().__init__({})
-        self._cycle, self._search, self._said = cycle, found, said
-        self._whole: Mapping[str, Status] | None = None
-
-    def _all(self) -> Mapping[str, Status]:
-        if self._whole is None:
-            self._whole = self._found = {**self._said, **self._cycle.statuses_of(self._search)}
-        return self._whole
-
-    def __getitem__(self, node: str) -> Status:
-        return self._all()[node]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        if self._said or self._whole is not None:
-            return len(self._all())
-        return len(self._search.looked_at) - len(self._search.feasible)
-
-    def number(self, code: Code) -> int:
-        """How many nodes have a status with this code, without spelling them out."""
-        if self._said or self._whole is not None:
-            return super().number(code)
-        return sum(number for status, number in self._cycle.tally_of(self._search) if status.code is code)
 
 
 class VectorCycle(Cycle):
@@ -123,13 +82,13 @@ class VectorCycle(Cycle):
             absent = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(limiting))}]").by(OUTSIDE)
             allowed = np.array([i for i in self.everyone if arrays.names[i] in pre.names], dtype=np.int64)
         if first is not None and self.sampling == "adaptive":
-            found = _Search(np.array([first.index]), np.array([first.index]), {})
+            found = Search(arrays.names, self.order, np.array([first.index]), np.array([first.index]))
         else:
             found = self._search(entry, made.state, pod, allowed)
         made.absent = absent
         made.feasible_seen = len(found.feasible)
         if detail or not len(found.feasible):
-            made.statuses = _LateStatuses(self, found, said)
+            made.statuses = LateStatuses(found, said)
         if self.sampling == "adaptive" and first is None:
             names = {arrays.names[i] for i in found.looked_at} if said else ()
             extra = sum(1 for name in said if name not in names)
@@ -137,7 +96,7 @@ class VectorCycle(Cycle):
         if detail:
             made.rejected = self._rejected(found, pre, absent)
         if detail or not len(found.feasible):
-            made.reasons = self._reasons(found, arrays.count - len(allowed), absent)
+            made.reasons = found.reasons(arrays.count - len(allowed), absent)
         if first is not None:
             made.node, made.feasible, made.evaluated, made.by_nomination = first.name, 1, 1, True
             made.tied, made.tie_count = (first.name,), 1
@@ -156,10 +115,10 @@ class VectorCycle(Cycle):
             made.feasible = len(found.feasible)
             self._take(made, entry, found.feasible, detail=detail)
 
-    def _names(self, found: _Search) -> set[str]:
+    def _names(self, found: Search) -> set[str]:
         return {self.arrays.names[i] for i in found.looked_at}
 
-    def _search(self, entry: Entry, state: CycleState, pod: PodInfo, allowed: Ints) -> _Search:
+    def _search(self, entry: Entry, state: CycleState, pod: PodInfo, allowed: Ints) -> Search:
         """Ask the allowed nodes, from where the last search ended, until enough are found."""
         order = allowed
         wanted = self.wanted(len(allowed))
@@ -168,142 +127,43 @@ class VectorCycle(Cycle):
         refusals = entry.refusals()
         expected = self._expected(pod)
         if entry.one_by_one or expected:
-            return self._walk(state, pod, order, wanted, refusals, entry.one_by_one, expected)
+            slow = frozenset(plugin.name for plugin in entry.one_by_one)
+            walker = Walker(state, pod, self.framework.filter_plugins, slow, refusals, self.arrays.count)
+            found = Search(self.arrays.names, self.order, order[:0], order, refusals)
+            walk(found, self.world.nodes, walker, expected, wanted, stop=self.sampling == "adaptive")
+            return found
         passes = entry.passes(refusals)
         if order is self.everyone:
-            return _Search(np.flatnonzero(passes), order, refusals)
+            return Search(self.arrays.names, self.order, np.flatnonzero(passes), order, refusals)
         positions = np.flatnonzero(passes[order])
-        if len(positions) > wanted:
-            return _Search(order[positions[:wanted]], order[: positions[wanted]], refusals)
-        return _Search(order[positions], order, refusals)
+        seen = order[: positions[wanted]] if len(positions) > wanted else order
+        return Search(self.arrays.names, self.order, order[positions[:wanted]], seen, refusals)
 
-    def _expected(self, pod: PodInfo) -> frozenset[int]:
-        """Numbers of nodes to which other pods of the same or a higher priority are nominated."""
-        names = self.framework.nominated_nodes()
-        if not names:
-            return frozenset()
-        found = set()
-        for name in names:
+    def _expected(self, pod: PodInfo) -> dict[int, Ask]:
+        """How to ask the nodes to which other pods of the same or a higher priority are nominated: as the reference does."""
+        found: dict[int, Ask] = {}
+        state: CycleState | None = None
+
+        def ask(node: NodeInfo) -> Status | None:
+            nonlocal state
+            if state is None:
+                state = CycleState()
+                self.framework.pre_filter(state, pod)
+            return self.framework.filter_with_nominated(state, pod, node)
+
+        for name in self.framework.nominated_nodes():
             node = self.world.node(name)
             others = self.framework.nominated(name)
             if node is not None and any(other.priority >= pod.priority and other.key != pod.key for other in others):
-                found.add(node.index)
-        return frozenset(found)
+                found[node.index] = ask
+        return found
 
-    def _walk(
-        self,
-        state: CycleState,
-        pod: PodInfo,
-        order: Ints,
-        wanted: int,
-        refusals: Mapping[str, Refusals],
-        others: Sequence[FilterPlugin],
-        expected: frozenset[int],
-    ) -> _Search:
-        """Node by node where some filter must be asked itself: the rest of the filters come from the columns."""
-        slow = {plugin.name for plugin in others}
-        start = min((self.order.index(name) for name in slow), default=len(self.order))
-        before = [refusals[name] for name in self.order[:start] if name in refusals]
-        after = [plugin for plugin in self.framework.filter_plugins[start:] if plugin.name in slow or plugin.name in refusals]
-        open_ = _passes([said.codes for said in before], self.arrays.count)
-        reference: CycleState | None = None
-        feasible: list[int] = []
-        single: dict[int, Status] = {}
-        error: Status | None = None
-        looked_at = len(order)
-        for position, number in enumerate(order.tolist()):
-            node = self.world.nodes[number]
-            status: Status | None = None
-            if number in expected:
-                if reference is None:
-                    reference = CycleState()
-                    self.framework.pre_filter(reference, pod)
-                status = self.framework.filter_with_nominated(reference, pod, node)
-            elif not open_[number]:
-                continue
-            else:
-                for plugin in after:
-                    if plugin.name in slow:
-                        status = plugin.filter(state, pod, node)
-                        if status is not None and not status.rejected:
-                            status = failure(f'running "{plugin.name}" filter plugin: {status.message}')
-                    else:
-                        said = refusals[plugin.name]
-                        code = int(said.codes[number])
-                        status = said.status(code) if code else None
-                    if status is not None:
-                        status = status.by(plugin.name)
-                        break
-            if status is None:
-                if len(feasible) == wanted:
-                    looked_at = position
-                    break
-                feasible.append(number)
-                continue
-            single[number] = status
-            if not status.rejected:
-                error = error or status
-                if self.sampling == "adaptive":
-                    looked_at = position + 1
-                    break
-        return _Search(np.array(feasible, dtype=np.int64), order[:looked_at], refusals, single, error)
-
-    # --- what refused whom ---
-
-    def _refused(self, found: _Search) -> Ints:
-        """Numbers of the nodes looked at that are not feasible and have no single refusal, in the order of the search."""
-        out: Bools = np.zeros(self.arrays.count, dtype=np.bool_)
-        out[found.looked_at] = True
-        out[found.feasible] = False
-        out[list(found.single)] = False
-        return found.looked_at[out[found.looked_at]]
-
-    def statuses_of(self, found: _Search) -> dict[str, Status]:
-        """The first refusal of every node looked at, by name, in the order of the search."""
-        by_number = dict(found.single)
-        left = self._refused(found)
-        for name in self.order:
-            said = found.refusals.get(name)
-            if said is None or not len(left):
-                continue
-            codes = said.codes[left]
-            hit = codes != 0
-            known = {int(code): said.status(int(code)).by(name) for code in np.unique(codes[hit])}
-            by_number.update(
-                (number, known[code]) for number, code in zip(left[hit].tolist(), codes[hit].tolist(), strict=True)
-            )
-            left = left[~hit]
-        return {self.arrays.names[i]: by_number[i] for i in found.looked_at.tolist() if i in by_number}
-
-    def _rejected(self, found: _Search, pre: PreFiltered, absent: Status) -> dict[str, Status]:
-        statuses = self.statuses_of(found)
+    def _rejected(self, found: Search, pre: PreFiltered, absent: Status) -> dict[str, Status]:
+        statuses = found.statuses()
         if pre.names is None:
             return statuses
         names = [name for name in self.arrays.names if name in statuses or name not in pre.names]
         return {name: statuses.get(name, absent) for name in names}
-
-    def tally_of(self, found: _Search) -> list[tuple[Status, int]]:
-        """(status, how many nodes) of all refusals; a status may come up twice."""
-        made = [(status, 1) for status in found.single.values()]
-        left = self._refused(found)
-        for name in self.order:
-            said = found.refusals.get(name)
-            if said is None or not len(left):
-                continue
-            codes = said.codes[left]
-            hit = codes != 0
-            made.extend((said.status(code), number) for code, number in _tally(codes[hit]))
-            left = left[~hit]
-        return made
-
-    def _reasons(self, found: _Search, outside: int, absent: Status) -> dict[str, int]:
-        counts: Counter[str] = Counter()
-        for status, number in self.tally_of(found):
-            for text in status.texts:
-                counts[text] += number
-        for text in absent.texts if outside else ():
-            counts[text] += outside
-        return dict(sorted(counts.items(), key=lambda item: f"{item[1]} {item[0]}"))
 
     # --- scores ---
 
@@ -374,22 +234,3 @@ class VectorCycle(Cycle):
                 else:
                     del found[name]
         return found, None
-
-
-def _tally(codes: Ints) -> list[tuple[int, int]]:
-    """(code, how often) of codes that are small numbers in most cases."""
-    if not len(codes):
-        return []
-    if int(codes.max()) > 4096:
-        found, numbers = np.unique(codes, return_counts=True)
-        return list(zip(found.tolist(), numbers.tolist(), strict=True))
-    numbers = np.bincount(codes)
-    found = np.flatnonzero(numbers)
-    return list(zip(found.tolist(), numbers[found].tolist(), strict=True))
-
-
-def _passes(columns: Sequence[Ints], count: int) -> Bools:
-    passes: Bools = np.ones(count, dtype=np.bool_)
-    for codes in columns:
-        passes &= codes == 0
-    return passes

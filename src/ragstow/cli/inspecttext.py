@@ -197,6 +197,11 @@ def _marks(node: NodeGpus) -> str:
         marks.append("NOT READY")
     if not node.schedulable:
         marks.append("cordoned")
+    # What the plugin calls unhealthy, unless it is only the old name of slots that have another one now.
+    offers = any(use.allocatable for use in node.resources.values())
+    for name, use in node.resources.items():
+        if use.allocatable < use.capacity and (use.allocatable or not offers):
+            marks.append(f"{use.capacity - use.allocatable} of {use.capacity} {_short(name)} UNHEALTHY")
     # The node controller's own taints repeat what the first two marks say; NoSchedule is what a taint does by default.
     marks.extend(f"taint {taint.removesuffix(':NoSchedule')}" for taint in node.taints if not taint.startswith(_NODE_TAINTS))
     return ", ".join(marks)

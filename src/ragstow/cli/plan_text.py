@@ -94,7 +94,8 @@ def _nodes(plan: Plan, cluster: Cluster, room: int) -> list[str]:
         state = _STATES.get(layout.sharing, layout.sharing)
         change = "; ".join(text for text in layout.changes if not text.startswith("label ")) or "unchanged"
         disturbed = f"   disturbs: {', '.join(layout.disturbs) or 'nobody'}" if layout.changes else ""
-        made.append(f" {layout.node}  {gpus.cards} x {gpus.product or 'unknown card'}   {state}, {change}{disturbed}")
+        becomes = change if change.startswith(f"{state}:") else f"{state}, {change}"
+        made.append(f" {layout.node}  {gpus.cards} x {gpus.product or 'unknown card'}   {becomes}{disturbed}")
         made += _cards(plan, layout, gpus, room)
     return made
 

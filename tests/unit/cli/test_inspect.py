@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from makers import gfd, node
 from ragstow.cli.main import run
 from support import DATA, ENVIRONMENT, ROOT
 
@@ -43,6 +44,24 @@ def test_the_answer_comes_first(capsys: Capture) -> None:
     ]
     assert "taint nvidia.com/gpu=present" in lines[5]
     assert lines[-1].startswith("3 nodes without GPU: cpu-1, cpu-2, cp-1 (")
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "mark"),
+    [
+        ({"nvidia.com/gpu": 2}, ""),
+        ({"nvidia.com/gpu": 1}, "1 of 2 gpu UNHEALTHY"),
+        ({"nvidia.com/gpu": 0}, "2 of 2 gpu UNHEALTHY"),
+        ({"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 4}, ""),
+    ],
+)
+def test_unhealthy_cards_are_marked(capsys: Capture, tmp_path: Path, allocatable: dict[str, int], mark: str) -> None:
+    """Under its old name nothing is allocatable once a node's slots have another one: that is no fault."""
+    capacity = {"nvidia.com/gpu": 2, **{name: count for name, count in allocatable.items() if name != "nvidia.com/gpu"}}
+    raw = node("a", capacity, gfd("NVIDIA-L40S", 2, 46068), allocatable=allocatable)
+    (tmp_path / "node.json").write_text(json.dumps(raw), encoding="utf-8")
+    line = next(line for line in printed(capsys, "--from", str(tmp_path)).splitlines() if line.startswith("  a "))
+    assert line.endswith(mark) if mark else "UNHEALTHY" not in line
 
 
 def test_ranges_and_slices(capsys: Capture) -> None:

@@ -73,7 +73,9 @@ def applied(
     notes = [f"the plan's changes of {', '.join(changed)} are taken as done"] if changed else []
     snapshot = snapshot_after(cluster.snapshot, plan.layouts)
     objects = tuple(made(item) for item in render(service, plan, cluster.facts).objects)
-    return replace(cluster, snapshot=snapshot), objects, tuple(notes)
+    # What the inventory knows of the nodes that the plan changes is what they were before.
+    kept = replace(cluster.inventory, nodes=tuple(node for node in cluster.inventory.nodes if node.name not in changed))
+    return replace(cluster, snapshot=snapshot, inventory=kept), objects, tuple(notes)
 
 
 def _service_and_plan(planned: Planned, cluster: Cluster, assumed: tuple[str, ...]) -> tuple[Service, Plan]:

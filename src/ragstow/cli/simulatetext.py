@@ -12,6 +12,7 @@ import click
 
 from ragstow.cli import output, table
 from ragstow.simulate.model import (
+    CardChoice,
     Displaced,
     Disruption,
     FreePick,
@@ -89,7 +90,22 @@ def _devices(entry: PodEntry) -> str:
     ]
     if claimed:
         return ", ".join(claimed)
-    return _held(entry.kubelet) if entry.kubelet is not None else ""
+    if entry.kubelet is not None:
+        return _held(entry.kubelet)
+    return "; ".join(_cards(choice) for choice in entry.cards.values())
+
+
+def _cards(choice: CardChoice) -> str:
+    """ "card 0", "cards 0, 1", "1 of cards 0-3", "1 of 4 cards"."""
+    word = "card" if choice.of == 1 else "cards"
+    named = f"{word} {_ranges(choice.cards)}" if choice.cards else f"{choice.of} {word}"
+    return named if choice.certain else f"{choice.count} of {named}"
+
+
+def _ranges(numbers: tuple[int, ...]) -> str:
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]}-{numbers[-1]}"
+    return ", ".join(map(str, numbers))
 
 
 def _held(answer: KubeletAnswer) -> str:

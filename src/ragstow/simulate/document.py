@@ -70,6 +70,10 @@ def pod(entry: PodEntry, *, scores: bool) -> Json:
         "extendedResourceClaim": dict(entry.extended) or None,
         "volumes": dict(entry.volumes),
         "kubelet": _kubelet(entry.kubelet),
+        "cards": {
+            resource: {"count": choice.count, "cards": list(choice.cards), "of": choice.of, "certain": choice.certain}
+            for resource, choice in entry.cards.items()
+        },
         "refused": _reason(entry.refusal) if entry.refusal is not None else None,
         "words": [{**_reason(reason), "nodes": count} for reason, count in entry.words],
     }

@@ -45,6 +45,21 @@ class KubeletAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class CardChoice:
+    """Where devices of a resource may sit: `count` of them on the cards `cards` (empty where they have no numbers), `of` cards
+    in all."""
+
+    count: int
+    cards: tuple[int, ...]
+    of: int
+
+    @property
+    def certain(self) -> bool:
+        """Whether the set leaves no choice."""
+        return self.of == 1 or self.count == self.of
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """Something small that makes a pod fit. `disturbs` are pods that it stops; `verified`: filtered again with the change."""
 
@@ -93,6 +108,7 @@ class PodEntry:
     """The claim made for extended resources: its requests, and which container's resource each serves."""
     volumes: Mapping[str, str] = field(default_factory=dict)
     kubelet: KubeletAnswer | None = None
+    cards: Mapping[str, CardChoice] = field(default_factory=dict)
     rejected: Mapping[str, NodeRefusal] | None = None
     scores: Mapping[str, Mapping[str, int]] | None = None
     score: int | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from ragstow.cluster.objects import KubeObject, Pod
@@ -14,10 +15,10 @@ from ragstow.cluster.release import Release as ClusterRelease
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import Reason
 from ragstow.facts.store import Facts
-from ragstow.inventory.model import Inventory
+from ragstow.inventory.model import Inventory, NodeGpus
 from ragstow.scheduling.cycle import Sampling
 from ragstow.scheduling.release import Release
-from ragstow.simulate import compare, disruption, pluginrules, rollout, whatif
+from ragstow.simulate import cards, compare, disruption, pluginrules, rollout, whatif
 from ragstow.simulate.arrivals import Arrival, Gathered, gather, owned_pods, pending
 from ragstow.simulate.claims import ClaimMaker
 from ragstow.simulate.engine import Options, Order
@@ -77,7 +78,7 @@ def simulate(snapshot: Snapshot, given: Sequence[KubeObject], request: Request, 
     return _Run(snapshot, given, request, facts).run()
 
 
-@dataclass(slots=True)
+@dataclass
 class _Run:
     snapshot: Snapshot
     given: Sequence[KubeObject]
@@ -137,7 +138,7 @@ class _Run:
         return Simulation(
             release=self.request.release.version,
             release_origin=self.request.release.origin,
-            pods=tuple(play.entries),
+            pods=tuple(self._with_cards(play, entry) for entry in play.entries),
             final=final,
             near_misses=play.near_misses(lost),
             displaced=displaced,
@@ -251,6 +252,23 @@ class _Run:
         if len(found) > 1:
             self._note("rollouts are played one workload after the other")
         return tuple(found), frozen, final
+
+    def _with_cards(self, play: Play, entry: PodEntry) -> PodEntry:
+        """Where no file names the node's devices: the cards that may be meant."""
+        inventory = self.request.inventory
+        if inventory is None or entry.node is None or entry.kubelet is not None:
+            return entry
+        located = play.engine.world.located(entry.key)
+        node = self._nodes.get(entry.node)
+        if located is None or node is None:
+            return entry
+        found = cards.choices(located[0].pod, located[0].sums.plain, node)
+        return replace(entry, cards=found) if found else entry
+
+    @cached_property
+    def _nodes(self) -> Mapping[str, NodeGpus]:
+        inventory = self.request.inventory
+        return {node.name: node for node in inventory.nodes} if inventory is not None else {}
 
     def _holders(self, snapshot: Snapshot) -> list[Workload]:
         """Without files: the workloads of the cluster that ask for devices, in the namespace shown."""

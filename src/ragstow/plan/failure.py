@@ -35,6 +35,7 @@ def reasons(tried: Attempt) -> tuple[Reason, ...]:
             found.append(_no_room(tried, name))
         if not alone:
             found.append(_sum(tried))
+        found += _wished_together(tried)
     found += tried.answer.refused
     found += tried.offered.excluded.values()
     found += [sick for name in sorted(tried.offered.cards) if (sick := unhealthy(tried.situation.gpus[name])) is not None]
@@ -69,6 +70,30 @@ def _in_the_way(tried: Attempt, alone: list[str]) -> tuple[Reason, ...]:
     namespace = tried.service.namespace
     whole = obstacles(tried.posed.problem, namespace)
     return whole or tuple(reason for name in alone for reason in obstacles(_alone(tried, name), namespace))
+
+
+def _wished_together(tried: Attempt) -> list[Reason]:
+    """Why a shared card beside whole ones is not to be had, where neighbours are wished together."""
+    groups = [group for group in tried.service.placement.together if len(group) > 1]
+    several = [
+        name
+        for name in tried.offered.cards
+        if tried.situation.gpus[name].cards > 1 and tried.situation.gpus[name].sharing in ("exclusive", "time-slicing", "mps")
+    ]
+    if not groups or not several:
+        return []
+    first = groups[0]
+    made = tried.choices.get(first[0])
+    refused = {} if made is None else made.refused
+    modes = "; ".join(f"{mode}: {refused[mode].text}" for mode in MODE_ORDER if mode in refused)
+    return [
+        Reason(
+            "together-device-plugin",
+            f"{listed(list(first))} together need a card that they share{f' ({modes})' if modes else ''}; the device plugin "
+            f"shares all cards of a node or none, so {several[0]} cannot have one shared card beside whole ones",
+            "mixed MIG, another node for them, or a claim that they share (DRA)",
+        )
+    ]
 
 
 def _fits_alone(tried: Attempt, name: str) -> bool:

@@ -1,12 +1,241 @@
-"""What would make a service fit: changes of the description or of the cluster, each tried by planning again."""
+"""What would make a service fit: changes of the description or of the cluster, each tried by planning again.
+
+First every change alone; then, for promises that stand against each other, all at once and as few of them as suffice. Changes
+of the cluster are tried with the promises as they are, and where that does not do, with as few lifted as suffice.
+"""
 
 from __future__ import annotations
 
-from ragstow.plan.attempt import Attempt
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ragstow.cluster.owners import Owners
+from ragstow.errors import InputError
+from ragstow.plan import whatif
+from ragstow.plan.attempt import Attempt, attempt
+from ragstow.plan.change import holders
 from ragstow.plan.model import Alternative
+from ragstow.plan.refusing import listed, plural
+from ragstow.plan.relaxing import Step, levers, relaxations, together
+from ragstow.plan.situation import Situation
+from ragstow.spec.model import Service
+
+_TRIES = 90
+"""Plans that are tried at most."""
+_MOST_CARDS = 16
+_MOST_SHOWN = 8
+_PROMISES, _SMALLER, _GONE, _CLUSTER, _DISTURB = 0, 10, 15, 20, 40
+
+
+@dataclass(slots=True)
+class _Search:
+    """The tries so far; `ways` are (cost, order found, way)."""
+
+    tried: Attempt
+    left: int = _TRIES
+    ways: list[tuple[int, int, Alternative]] = field(default_factory=list)
+
+    def fits(self, service: Service, situation: Situation | None = None) -> Attempt | None:
+        """The attempt with this change, where it fits."""
+        if self.left <= 0:
+            return None
+        self.left -= 1
+        try:
+            made = attempt(situation or self.tried.situation, service, self.tried.solver)
+        except InputError:
+            return None
+        return made if made.feasible else None
+
+    def add(self, cost: int, text: str, changes: dict[str, Any], made: Attempt) -> None:
+        """Note a way that was tried and fits."""
+        if all(changes != dict(other.changes) for _, _, other in self.ways):
+            self.ways.append((cost, len(self.ways), Alternative(text, changes, made.cards, True)))
 
 
 def ways_out(tried: Attempt) -> tuple[Alternative, ...]:
     """Ways out, cheapest first; each was tried and fits."""
-    del tried
-    return ()
+    search = _Search(tried)
+    service = tried.service
+    steps = relaxations(service, _taints(tried))
+    _promises(search, steps)
+    if tried.offered.cards:
+        for lever in levers(service, tried.situation.facts):
+            _smaller(search, lever)
+    _cluster(search, steps)
+    return tuple(way for _, _, way in sorted(search.ways, key=lambda item: item[:2])[:_MOST_SHOWN])
+
+
+def _taints(tried: Attempt) -> tuple[tuple[str, str, str], ...]:
+    found: dict[tuple[str, str, str], None] = {}
+    for name, reason in tried.offered.excluded.items():
+        if reason.code == "node-taint":
+            for taint in tried.situation.nodes[name].taints:
+                if taint.effect != "PreferNoSchedule" and not taint.key.startswith("node.kubernetes.io/"):
+                    found[taint.key, taint.value, taint.effect] = None
+    return tuple(found)
+
+
+def _apply(service: Service, steps: Iterable[Step]) -> Service:
+    for step in steps:
+        service = step.apply(service)
+    return service
+
+
+def _fewest(search: _Search, steps: list[Step], situation: Situation | None) -> tuple[list[Step], Attempt] | None:
+    """As few of these steps as suffice: all at once, then each taken back where the rest suffices."""
+    made = search.fits(_apply(search.tried.service, steps), situation)
+    if made is None:
+        return None
+    kept = list(steps)
+    for step in steps:
+        fewer = [other for other in kept if other is not step]
+        found = search.fits(_apply(search.tried.service, fewer), situation) if fewer or situation else None
+        if found is not None:
+            kept, made = fewer, found
+    return kept, made
+
+
+def _promises(search: _Search, steps: list[Step]) -> None:
+    alone = False
+    for step in steps:
+        made = search.fits(step.apply(search.tried.service))
+        if made is not None:
+            alone = True
+            search.add(_PROMISES + 1, step.text, dict(step.changes), made)
+    if not alone and len(steps) > 1:
+        found = _fewest(search, steps, None)
+        if found is not None:
+            text, changes = together(found[0])
+            search.add(_PROMISES + len(found[0]), text, changes, found[1])
+
+
+def _smaller(search: _Search, lever: list[Step]) -> None:
+    """The gentlest step of a lever that suffices; the hardest is asked first, so that a useless lever costs one try."""
+    if len(lever) > 1 and search.fits(lever[-1].apply(search.tried.service)) is None and not _mixed(lever):
+        return
+    for step in lever:
+        made = search.fits(step.apply(search.tried.service))
+        if made is not None:
+            search.add(_SMALLER, step.text, dict(step.changes), made)
+            return
+
+
+def _mixed(lever: list[Step]) -> bool:
+    """Whether the last step is not the hardest (precisions, cards of a replica)."""
+    return lever[0].changes[0][0].endswith((".quantization", ".model", ".tensorParallel"))
+
+
+def _cluster(search: _Search, steps: list[Step]) -> None:
+    situation = search.tried.situation
+    changed = whatif.with_dra(situation)
+    if changed is not None and _release(search) >= whatif.DRA_SINCE:
+        _with_cluster(
+            search, steps, changed, _CLUSTER, "install the DRA driver in the place of the device plugin", {"cluster.dra": True}
+        )
+    _gone(search)
+    _more(search, steps)
+    if any(holders(situation.gpus[name]) for name in search.tried.offered.cards) and not situation.allow_disturb:
+        made = search.fits(search.tried.service, replace(situation, allow_disturb=True))
+        verdict = made.answer.verdict if made is not None else None
+        if made is not None and verdict is not None:
+            pods = sorted({pod for name in verdict.design.changed for pod in made.offered.disturbs.get(name, ())})
+            search.add(
+                _DISTURB, f"--allow-disturb: {listed(pods)} would lose their GPUs for a while", {"allowDisturb": True}, made
+            )
+
+
+def _release(search: _Search) -> tuple[int, ...]:
+    from ragstow.cluster.release import detect
+    from ragstow.scheduling.behaviours import NEWEST
+
+    return detect(search.tried.situation.snapshot, newest_recorded=str(NEWEST)).numbers[:2]
+
+
+def _with_cluster(
+    search: _Search, steps: list[Step], changed: Situation, cost: int, text: str, changes: dict[str, Any]
+) -> bool:
+    made = search.fits(search.tried.service, changed)
+    if made is not None:
+        search.add(cost, text, changes, made)
+        return True
+    found = _fewest(search, steps, changed) if steps else None
+    if found is not None:
+        more, fields = together(found[0])
+        search.add(cost + len(found[0]), f"{text}, and {more}", {**changes, **fields}, found[1])
+    return found is not None
+
+
+def _gone(search: _Search) -> None:
+    """Workloads of others whose end would make room, lowest priority and fewest pods first."""
+    situation = search.tried.situation
+    owners = Owners(situation.snapshot)
+    held = sorted({pod for name in search.tried.offered.cards for pod in holders(situation.gpus[name])})
+    workloads: dict[str, list[str]] = {}
+    priority: dict[str, int] = {}
+    for pod in situation.snapshot.pods:
+        if pod.key in held:
+            ref = owners.workload(pod).ref
+            workloads.setdefault(ref, []).append(pod.key)
+            priority[ref] = pod.priority
+    order = sorted(workloads, key=lambda ref: (priority[ref], len(workloads[ref]), ref))
+    gone: list[str] = []
+    for ref in order:
+        if _without(search, [ref], workloads):
+            return
+    for ref in order:
+        gone.append(ref)
+        if len(gone) > 1 and _without(search, gone, workloads):
+            return
+
+
+def _without(search: _Search, refs: list[str], workloads: dict[str, list[str]]) -> bool:
+    pods = [pod for ref in refs for pod in workloads[ref]]
+    text = f"when {listed(refs, most=6)} {'ends' if len(refs) == 1 else 'end'} ({plural(len(pods), 'pod')})"
+    made = search.fits(search.tried.service, whatif.without_pods(search.tried.situation, pods, text))
+    if made is not None:
+        search.add(_GONE, text, {"cluster.without": sorted(pods)}, made)
+    return made is not None
+
+
+def _more(search: _Search, steps: list[Step]) -> None:
+    """The fewest further cards of each product on one more node; of a cluster without GPUs the smallest product that does."""
+    situation = search.tried.situation
+    templates: dict[str, str] = {}
+    for name in sorted(search.tried.offered.cards):
+        product = situation.gpus[name].product
+        if product is not None:
+            templates.setdefault(product, name)
+    for product, template in templates.items():
+        _cards(search, steps, product, lambda number, template=template: whatif.more_cards(situation, template, number))  # type: ignore[misc]  # bound as a default
+    if not templates and situation.nodes:
+        for gpu in sorted(situation.facts.gpus.cards, key=lambda gpu: (situation.facts.gpus.memory(gpu).mib, gpu.product)):
+            if gpu.label_confidence == "seen" and _cards(
+                search,
+                steps,
+                gpu.product,
+                lambda number, gpu=gpu: whatif.first_cards(situation, gpu, number),  # type: ignore[misc]  # as above
+            ):
+                return
+
+
+def _cards(search: _Search, steps: list[Step], product: str, make: Callable[[int], Situation]) -> bool:
+    most = min(max(search.tried.bound, _pods(search.tried.service)), _MOST_CARDS)
+    if search.fits(search.tried.service, make(most)) is None:
+        text = f"1 more {product} on another node"
+        return _with_cluster(search, steps, make(1), _CLUSTER + 5, text, {"cluster.cards": {product: 1}})
+    low, high = 1, most
+    while low < high:
+        middle = (low + high) // 2
+        if search.fits(search.tried.service, make(middle)) is not None:
+            high = middle
+        else:
+            low = middle + 1
+    made = search.fits(search.tried.service, make(low))
+    if made is not None:
+        search.add(_CLUSTER + 5, f"{low} more {product} on another node", {"cluster.cards": {product: low}}, made)
+    return made is not None
+
+
+def _pods(service: Service) -> int:
+    return sum(item.replicas * item.tensor_parallel for item in service.components if item.gpu != "never")

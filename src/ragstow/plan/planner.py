@@ -126,7 +126,7 @@ def _feasible(tried: Attempt, cluster: ClusterFacts, document: Mapping[str, Any]
     components = tuple(_component(tried, state, item) for item in tried.service.components)
     placed, coming = _simulate(tried, state, components, cluster.kubernetes)
     placements = tuple(
-        _placement(state, components, name, replica, found.node or "", found.nodes)
+        _placement(tried, state, components, name, replica, found.node or "", found.nodes)
         for (name, replica), found in sorted(
             zip(coming, placed.pods, strict=True), key=lambda pair: (_index(tried, pair[0][0]), pair[0][1])
         )
@@ -247,6 +247,7 @@ def snapshot_after(snapshot: Snapshot, changed: Sequence[NodeLayout]) -> Snapsho
 
 
 def _placement(
+    tried: Attempt,
     state: After,
     components: tuple[ComponentPlan, ...],
     name: str,
@@ -262,7 +263,7 @@ def _placement(
         replica=replica,
         node=node,
         nodes=nodes,
-        card=_card(state, name, node) if slot.mode != "none" else None,
+        card=_card(tried, state, name, node) if slot.mode != "none" else None,
         mode=slot.mode,
         profile=slot.profile,
         resource=slot.resource,
@@ -270,13 +271,15 @@ def _placement(
     )
 
 
-def _card(state: After, name: str, node: str) -> int | None:
+def _card(tried: Attempt, state: After, name: str, node: str) -> int | None:
     """The card where the layout leaves no choice: the only one of the node that offers the slot."""
     group = state.group_of(name)
     here = next((item for item in state.nodes if item.name == node), None)
     if here is None:
         return None
     changed = state.design.changed.get(node)
+    if changed is None and any(group.mig and group.cards is None for group in tried.situation.gpus[node].layout):
+        return None  # which card is cut how is not in the data
     cuts = changed.cuts if changed is not None else here.supply.present
     offering = [index for index, cut in enumerate(cuts) if cut.number(group.slot.key)]
     return offering[0] if len(offering) == 1 else None

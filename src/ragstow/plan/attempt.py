@@ -55,26 +55,32 @@ class Attempt:
         return self.answer.verdict.cards if self.answer.verdict is not None else 0
 
 
-def attempt(situation: Situation, service: Service, solver: Solver = "exact") -> Attempt:
+def attempt(situation: Situation, service: Service, solver: Solver = "exact", *, quick: bool = False) -> Attempt:
     """Try to lay a service out; components that only prefer a GPU go without where that is the only way.
+
+    Args:
+        situation: the cluster.
+        service: the service.
+        solver: which solver.
+        quick: only whether it fits and with how many cards; what else could be better is not looked for.
 
     Raises:
         InputError: the facts do not know a model, an engine or a precision.
     """
-    first = _attempt(situation, service, solver, ())
+    first = _attempt(situation, service, solver, (), quick=quick)
     preferring = tuple(item.name for item in service.components if item.gpu == "preferred")
     if first.feasible or not preferring:
         return first
-    second = _attempt(situation, service, solver, preferring)
+    second = _attempt(situation, service, solver, preferring, quick=quick)
     return second if second.feasible else first
 
 
-def _attempt(situation: Situation, service: Service, solver: Solver, left_out: tuple[str, ...]) -> Attempt:
+def _attempt(situation: Situation, service: Service, solver: Solver, left_out: tuple[str, ...], *, quick: bool) -> Attempt:
     asked = replace(
         service,
         components=tuple(replace(item, gpu="never") if item.name in left_out else item for item in service.components),
     )
-    offered = supply(situation, asked, _shares(situation, asked))
+    offered = supply(situation, asked, shares(situation, asked))
     made = choices(situation, asked, offered, Sizer(situation))
     shut = closed(situation, asked, offered)
     posed = pose(asked, offered, made, gpu_quota(situation), shut)
@@ -83,17 +89,27 @@ def _attempt(situation: Situation, service: Service, solver: Solver, left_out: t
     if blocked or any(not found.options for found in made.values()):
         answer = Answer(None, None, True)
     else:
-        answer = (exact if solver == "exact" else greedy).solve(posed.problem)
-        if answer.verdict is not None:
+        ask = greedy.solve if solver == "greedy" else exact.fewest if quick else exact.solve
+        answer = ask(posed.problem)
+        if answer.verdict is None and not answer.complete and solver == "exact":
+            answer = replace(greedy.solve(posed.problem), complete=False, refused=answer.refused)
+        if answer.verdict is not None and not quick:
             answer = replace(answer, verdict=tidy(posed.problem, offered.nodes, answer.verdict))
         if posed.cropped:
             answer = replace(answer, bound=None, complete=False)
     return Attempt(situation, asked, solver, offered, made, shut, posed, answer, bound, why, tuple(blocked), left_out)
 
 
-def _shares(situation: Situation, service: Service) -> dict[int, range]:
-    """Numbers of shares of one card worth a try, by cards of a node: enough for all pods on one node, and no more."""
+def shares(situation: Situation, service: Service) -> dict[str | None, range]:
+    """Numbers of shares of one card that are worth a try, by product.
+
+    The kubelet may spread pods over all cards of a node, so sharing saves cards only where there are more pods than cards;
+    then as many shares as let all of them sit on the smallest node. Where whole cards are not allowed, two do.
+    """
     pods = sum(item.replicas for item in service.components if item.gpu != "never" and item.tensor_parallel == 1)
-    sizes = {max(node.cards, 1) for node in situation.inventory.nodes if node.sharing != "none"}
-    fewest = min(sizes, default=1)
-    return {size: range(2, max(min(-(-pods // fewest), _MOST_SHARES), 2) + 1) for size in sizes}
+    fewest: dict[str | None, int] = {}
+    for node in situation.inventory.nodes:
+        if node.sharing != "none":
+            fewest[node.product] = min(fewest.get(node.product, node.cards), max(node.cards, 1))
+    least = 1 if "exclusive" in service.placement.sharing else 2
+    return {product: range(2, max(min(-(-pods // cards), _MOST_SHARES), least) + 1) for product, cards in fewest.items()}

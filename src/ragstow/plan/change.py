@@ -87,10 +87,14 @@ def turns(situation: Situation, gpus: NodeGpus, card: CardFacts, host: Host | No
         ("time-slicing", modes_.time_slicing, time_slice),
     )
     for mode, ask, kind in ways:
-        for number in shares:
+        for number in shares or (2,):
             given = ask(uncut, number, situation.facts)
             if isinstance(given, Reason):
                 refused.setdefault(mode, given)
+                break
+            if not shares:
+                text = f"{gpus.name}: shares would save no card: the kubelet may spread the pods over its {gpus.cards} cards"
+                refused[mode] = Reason("no-gain", text)
                 break
             cut = (f"{number} shares", ((kind(card, number), number),))
             possible.append(Turn(f"{mode} x{number}", mode, (cut,)))

@@ -8,6 +8,7 @@ every assignment is fine, and what fails comes back here as a further row. Its b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ragstow.plan.after import fits
 from ragstow.plan.milp import Milp, Solution, Term
@@ -45,6 +46,7 @@ class Columns:
         self._places()
         self._capacity()
         self._host_resources()
+        self._alike()
         self._names()
         self._quota()
 
@@ -54,6 +56,16 @@ class Columns:
         for component in self.gpu:
             for number, option in enumerate(component.options):
                 yield (component.name, number), option
+
+    def followers(self) -> set[str]:
+        """Components that are wished together with one of more replicas, or with one named before them."""
+        found: set[str] = set()
+        for group in self.problem.together:
+            names = [name for name in group if any(component.name == name for component in self.gpu)]
+            if len(names) > 1:
+                leader = max(names, key=lambda name: (self.problem.component(name).replicas, -names.index(name)))
+                found |= {name for name in names if name != leader}
+        return found
 
     def slot(self, option: Option) -> Slot:
         """The slot of an option."""
@@ -179,6 +191,11 @@ class Columns:
                     terms.append((self.cut[node.name, config.name, number], slots))
         return terms, free
 
+    def most_offered(self, node: NodeSupply, key: str) -> int:
+        """The most slots of a key that a node may offer in any state."""
+        cuts = (cut.number(key) for config in node.configs for cut in config.cuts)
+        return max(node.free.get(key, 0), node.cards * max(cuts, default=0))
+
     def keys(self) -> list[str]:
         return list(dict.fromkeys(option.slot for _, option in self.choices()))
 
@@ -198,10 +215,9 @@ class Columns:
         ]
 
     def _host_resources(self) -> None:
-        total_cpu = sum(component.cpu_milli * component.replicas for component in self.problem.components)
-        total_memory = sum(component.memory_bytes * component.replicas for component in self.problem.components)
-        total_pods = sum(component.replicas for component in self.problem.components)
         plain = [component for component in self.problem.components if not component.options]
+        if any(self._ample(node) and all(fits(component, node) for component in plain) for node in self.problem.nodes):
+            plain = []  # all of them have room there, whatever else is
         elsewhere: dict[tuple[str, str], int] = {}
         for component in plain:
             terms: list[Term] = []
@@ -211,7 +227,7 @@ class Columns:
                     terms.append((elsewhere[component.name, node.name], 1))
             self.milp.row(component.replicas, terms, component.replicas)
         for node in self.problem.nodes:
-            if total_cpu <= node.cpu_milli and total_memory <= node.memory_bytes and total_pods <= node.pods:
+            if self._ample(node):
                 continue
             cpu: list[Term] = []
             memory: list[Term] = []
@@ -232,6 +248,30 @@ class Columns:
             self.milp.at_most(cpu, node.cpu_milli)
             self.milp.at_most(memory, node.memory_bytes / 2**20)
             self.milp.at_most(pods, node.pods)
+
+    def _alike(self) -> None:
+        """Of nodes that are alike those with the first names are turned first: their other orders need not be tried."""
+        last: dict[object, NodeSupply] = {}
+        for node in self.problem.nodes:
+            if not node.configs:
+                continue
+            alike = replace(node, name="")
+            key = (alike.cards, alike.present, tuple(sorted(alike.free.items())), alike.configs, alike.disturbs, alike.pooled)
+            full = (*key, self._ample(node) or (alike.cpu_milli, alike.memory_bytes, alike.pods), alike.closed)
+            before = last.get(full)
+            if before is not None:
+                terms: list[Term] = [(variable, 1) for variable in self.turns(before)]
+                self.milp.at_least([*terms, *((variable, -1) for variable in self.turns(node))], 0)
+            last[full] = node
+
+    def _ample(self, node: NodeSupply) -> bool:
+        """Whether the whole service fits the node's CPU, memory and pods, so that they never matter there."""
+        components = self.problem.components
+        return (
+            sum(item.cpu_milli * item.replicas for item in components) <= node.cpu_milli
+            and sum(item.memory_bytes * item.replicas for item in components) <= node.memory_bytes
+            and sum(item.replicas for item in components) <= node.pods
+        )
 
     def _names(self) -> None:
         """Slots that steering cannot tell apart are not used beside each other, nor where others offer them."""

@@ -1,18 +1,34 @@
-"""What the programme counts as cards: a card of one's own, each cut card that holds a slice, and shares at their worst.
+"""What the programme counts as cards: those of one's own, and for slices and shares the most that pods may touch.
 
-For slices the count is the least that some assignment needs; `promises.prove` gives the most that any assignment may touch.
+The most cards that pods can touch is a maximum matching of pods and cards, which equals a minimum cover (König): for each kind
+of slot either its pods count, or all cards that offer it. The programme chooses the cover, so its minimum is that number.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from ragstow.plan.columns import Choice, Columns
 from ragstow.plan.milp import Term
-from ragstow.plan.problem import Cut
+from ragstow.plan.problem import NodeSupply
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """Pods that want one kind of slot, reached by the pool label or without it. `by_cards` is 1 where its cards count."""
+
+    key: str
+    pooled: bool
+    pods: tuple[Term, ...]
+    most: int
+    by_cards: int
 
 
 def count_cards(columns: Columns) -> list[Term]:
-    """Physical cards that the service sits on, as terms over the programme's variables (rows are added to it)."""
-    return [*_alone_cards(columns), *_slice_cards(columns), *_shared_cards(columns)]
+    """Physical cards that the service may touch, as terms over the programme's variables (rows are added to it)."""
+    pools = _pools(columns)
+    return [*_alone_cards(columns), *_pods(columns, pools), *_cards(columns, pools)]
 
 
 def _alone_cards(columns: Columns) -> list[Term]:
@@ -23,62 +39,75 @@ def _alone_cards(columns: Columns) -> list[Term]:
     ]
 
 
-def _slice_cards(columns: Columns) -> list[Term]:
-    """Each pod on a slice needs a card that counts."""
-    cards: list[Term] = []
-    keys = [
-        key
-        for key in dict.fromkeys(option.slot for _, option in columns.choices() if not option.bundle)
-        if not columns.problem.slots[key].alone and columns.problem.slots[key].sharers == 1
-    ]
+def _pools(columns: Columns) -> list[_Pool]:
+    # Pods that must be beside others on a node with one such card touch no card of their own.
+    followers = columns.followers()
+    found: dict[tuple[str, bool], list[Choice]] = {}
+    for choice, option in columns.choices():
+        if not columns.slot(option).alone and not option.bundle and choice[0] not in followers:
+            found.setdefault((option.slot, option.pooled), []).append(choice)
+    made = []
+    for (key, pooled), choices in found.items():
+        pods: tuple[Term, ...] = tuple((columns.use[choice], columns.size(choice)) for choice in choices)
+        by_cards = columns.milp.variable(1)
+        if pooled and columns.problem.max_cards is None and all(_could_be_alone(columns, choice, key) for choice in choices):
+            # More new cards than pods are never worth it where each pod could as well have one of those cards whole.
+            columns.milp.at_least([(by_cards, 1)], 1)
+        made.append(_Pool(key, pooled, pods, sum(columns.size(choice) for choice in choices), by_cards))
+    return made
+
+
+def _could_be_alone(columns: Columns, choice: Choice, key: str) -> bool:
+    product = columns.problem.slots[key].product
+    slots = (columns.slot(option) for option in columns.problem.component(choice[0]).options)
+    return any(slot.alone and slot.product == product for slot in slots)
+
+
+def _pods(columns: Columns, pools: Iterable[_Pool]) -> list[Term]:
+    counted: list[Term] = []
+    for pool in pools:
+        pods = columns.milp.variable(pool.most)
+        columns.milp.at_least([(pods, 1), *((use, -size) for use, size in pool.pods), (pool.by_cards, pool.most)], 0)
+        counted.append((pods, 1))
+    return counted
+
+
+def _cards(columns: Columns, pools: list[_Pool]) -> list[Term]:
+    counted: list[Term] = []
     for node in columns.problem.nodes:
-        counted: list[tuple[Cut, int]] = []
-        for cut in dict.fromkeys(node.present):
-            if any(cut.number(key) and node.free.get(key, 0) for key in keys):
-                number = node.present.count(cut)
-                touched = columns.milp.variable(number)
-                columns.milp.at_most([(touched, 1), *((variable, number) for variable in columns.turns(node))], number)
-                counted.append((cut, touched))
+        counted += _present(columns, pools, node)
         for config in node.configs:
             for index, cut in enumerate(config.cuts):
-                if any(cut.number(key) for key in keys):
+                reaching = [pool for pool in pools if cut.number(pool.key)]
+                if reaching:
                     touched = columns.milp.variable(node.cards)
-                    columns.milp.at_most([(touched, 1), (columns.cut[node.name, config.name, index], -1)], 0)
-                    counted.append((cut, touched))
-        for key in keys:
-            wanted = columns.wanted(node, key)
-            if wanted:
-                columns.milp.at_most([*wanted, *((touched, -cut.number(key)) for cut, touched in counted)], 0)
-        cards += [(touched, 1) for _, touched in counted]
-    return cards
+                    cards = columns.cut[node.name, config.name, index]
+                    for pool in reaching:
+                        columns.milp.at_least([(touched, 1), (cards, -1), (pool.by_cards, -node.cards)], -node.cards)
+                    counted.append((touched, 1))
+    return counted
 
 
-def _shared_cards(columns: Columns) -> list[Term]:
-    """Pods on shares may touch as many cards as there are, or as there are pods, whichever is less."""
-    total: list[Term] = []
-    pools: dict[tuple[str, bool], list[tuple[Choice, int]]] = {}
-    for choice, option in columns.choices():
-        if columns.slot(option).sharers > 1 and not option.bundle:
-            pools.setdefault((option.slot, option.pooled), []).append((choice, columns.size(choice)))
-    for (key, pooled), choices in pools.items():
-        pods: list[Term] = [(columns.use[choice], size) for choice, size in choices]
-        cards: list[Term] = []
-        most, constant = 0, 0
-        for node in columns.problem.nodes:
-            offering = sum(1 for cut in node.present if cut.number(key))
-            if offering and node.free.get(key, 0) and (node.pooled or not pooled):
-                constant += offering
-                cards += [(variable, -offering) for variable in columns.turns(node)]
-            for config in node.configs:
-                cards += [
-                    (columns.cut[node.name, config.name, index], 1) for index, cut in enumerate(config.cuts) if cut.number(key)
-                ]
-            most += node.cards
-        big = max(most, sum(size for _, size in choices)) + constant
-        touched, crowded, used = columns.milp.variable(big), columns.milp.variable(1), columns.milp.variable(1)
-        for choice, _ in choices:
-            columns.milp.at_most([(columns.use[choice], 1), (used, -1)], 0)
-        columns.milp.at_least([(touched, 1), *((v, -c) for v, c in pods), (crowded, big)], 0)
-        columns.milp.at_least([(touched, 1), *((v, -c) for v, c in cards), (crowded, -big), (used, -big)], constant - 2 * big)
-        total.append((touched, 1))
-    return total
+def _present(columns: Columns, pools: list[_Pool], node: NodeSupply) -> list[Term]:
+    """Cards as they are: of a kind no more of them than slots are free can be touched."""
+    counted: list[Term] = []
+    by_free: dict[str, Term] = {}
+    reaching = [pool for pool in pools if node.free.get(pool.key, 0) and (node.pooled or not pool.pooled)]
+    for pool in reaching:
+        offering = sum(1 for cut in node.present if cut.number(pool.key))
+        if node.free[pool.key] < offering and pool.key not in by_free:
+            spared = columns.milp.variable(1)
+            by_free[pool.key] = (spared, offering)
+            counted.append((spared, node.free[pool.key]))
+    for cut in dict.fromkeys(node.present):
+        number = node.present.count(cut)
+        here = [pool for pool in reaching if cut.number(pool.key)]
+        if not here:
+            continue
+        touched = columns.milp.variable(number)
+        counted.append((touched, 1))
+        turns: list[Term] = [(variable, number) for variable in columns.turns(node)]
+        for pool in here:
+            free = [by_free[pool.key]] if pool.key in by_free else []
+            columns.milp.at_least([(touched, 1), (pool.by_cards, -number), *turns, *free], 0)
+    return counted

@@ -87,9 +87,16 @@ class _Rivals:
         """How many pods of another group may be on these nodes."""
         return _most_pods(other, self.steering, {node.name for node in self.after.reach[other.name]} & set(nodes))
 
-    def shut(self, nodes: Sequence[str]) -> int:
-        """How many of these nodes others may shut by anti-affinity."""
-        return sum(self.pods(other, nodes) for other in self.others() if _apart(self.group, other, self.steering))
+    def left(self, nodes: Sequence[str]) -> list[str]:
+        """The nodes that remain when others shut by anti-affinity those that hurt most, each pod one that it can reach.
+
+        Which nodes can be shut together is a matching, so taking the roomiest first is the worst case.
+        """
+        rivals = [other for other in self.others() if _apart(self.group, other, self.steering)]
+        reach = [{node.name for node in self.after.reach[other.name]} & set(nodes) for other in rivals]
+        most = [self.pods(other, nodes) for other in rivals]
+        shut: list[list[str]] = [[] for _ in rivals]
+        return [name for name in nodes if not _take(name, reach, most, shut, set())]
 
     def room(self, nodes: Sequence[str]) -> int:
         """Lumps that surely remain on these nodes."""
@@ -116,7 +123,7 @@ def _worst(
     free = {node.name: node.free.get(group.option.slot, 0) for node in nodes}
     rivals = _Rivals(after, group, steering, gone, lumps, free)
     largest = sorted(lumps, key=lambda name: (-lumps[name], name))
-    kept = largest[rivals.shut(largest) :]
+    kept = rivals.left(largest)
     needed = group.pods
     if gone:
         needed = 1  # those of its own replicas that run already are no worse
@@ -131,6 +138,23 @@ def _worst(
             if lumps[full] >= group.pods - 1 and room < 1:
                 return 1, max(room, 0)
     return None
+
+
+def _take(name: str, reach: list[set[str]], most: list[int], taken: list[list[str]], asked: set[int]) -> bool:
+    """Give a node to one of the rivals, moving others' nodes if that helps (an augmenting path)."""
+    for index, able in enumerate(reach):
+        if name not in able or index in asked:
+            continue
+        asked.add(index)
+        if len(taken[index]) < most[index]:
+            taken[index].append(name)
+            return True
+        for other in list(taken[index]):
+            if _take(other, reach, most, taken, asked):
+                taken[index].remove(other)
+                taken[index].append(name)
+                return True
+    return False
 
 
 def _most_pods(other: Group, steering: Mapping[str, Steering], nodes: set[str]) -> int:

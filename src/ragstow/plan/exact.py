@@ -17,11 +17,14 @@ from ragstow.plan.problem import Problem
 from ragstow.plan.promises import Verdict, prove
 from ragstow.plan.wishes import ask_promises
 
-_ATTEMPTS = 60
+_ATTEMPTS = 40
 """Proposals that may fail their proof before the solver gives up looking further."""
+_WORK = 150_000
+"""Simplex iterations after which it gives up (the same on every machine, unlike seconds)."""
+_QUICK = 20
+"""A quick question may take this part of both."""
 _ALIKE = 6
 """Proposals with the same slots for all components that may fail before those slots are given up."""
-_CARD = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +42,28 @@ class Answer:
 
 
 class _Search:
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, *, quick: bool = False) -> None:
         self.problem = problem
         self.columns = Columns(problem)
         self.cards = count_cards(self.columns)
         ask_promises(self.columns)
         if problem.max_cards is not None:
             self.columns.milp.at_most(self.cards, problem.max_cards)
-        self.left = _ATTEMPTS
+        self.left = _ATTEMPTS // _QUICK if quick else _ATTEMPTS
+        self.work = _WORK // _QUICK if quick else _WORK
+        self.last: Solution | None = None
         self.failed: dict[tuple[int, ...], int] = {}
         self.complete = True
         self.refused: dict[Reason, None] = {}
+
+    def minimise(self, objective: list[Term], start: Solution | None = None) -> Solution | None:
+        """As the programme does it, with the effort counted."""
+        solution = self.columns.milp.minimise(objective, start)
+        if solution is not None:
+            self.work -= solution.work
+        if self.work <= 0:
+            self.left = 0
+        return solution
 
     def prove(self, solution: Solution) -> Verdict:
         verdict = prove(self.problem, self.columns.design(solution))
@@ -75,33 +89,40 @@ class _Search:
     def start(self) -> tuple[Verdict | None, int | None]:
         """Fewest pods of others disturbed, then fewest cards."""
         disturbed = self.columns.disturbed()
-        if disturbed:
-            least = self.columns.milp.minimise(disturbed)
-            if least is not None:
-                self.columns.milp.at_most(disturbed, least.objective)
-        return self.fewest_cards()
+        least = self.minimise(disturbed) if disturbed else None
+        if least is None:
+            return self.fewest_cards()
+        row = self.columns.milp.at_most(disturbed, least.objective)
+        best, bound = self.fewest_cards()
+        if best is None and self.left > 0:
+            self.columns.milp.free(row)  # so few do not do
+            best, bound = self.fewest_cards()
+        return best, bound
 
     def fewest_cards(self) -> tuple[Verdict | None, int | None]:
         """The proved design with the fewest cards that may be touched, and the bound."""
-        objective: list[Term] = [(variable, weight * _CARD) for variable, weight in self.cards]
-        objective += [(variable, weight // 50 or 1) for variable, weight in self.columns.reconfigured()]
         best: Verdict | None = None
         bound: int | None = None
         passed: list[tuple[int, int]] = []
         while True:
-            solution = self.columns.milp.minimise(objective)
+            solution = self.minimise(self.cards)
             if solution is None:
                 break
             self.complete = self.complete and solution.proven
-            proposed = solution.bound // _CARD
+            proposed = solution.bound
             if best is None and (bound is None or proposed > bound):
                 bound = proposed
             if best is not None and proposed >= best.cards:
                 break
             verdict = self.prove(solution)
+            if not verdict.holds:
+                # What the programme happens to propose may be wild; the plainest of the same cards is likelier to hold.
+                plainer = self.plainest(solution)
+                if plainer is not None:
+                    solution, verdict = plainer, self.prove(plainer)
             if verdict.holds:
                 if best is None or verdict.cards < best.cards:
-                    best = verdict
+                    best, self.last = verdict, solution
                 if verdict.cards <= proposed:
                     break
                 self.left -= 1
@@ -118,16 +139,24 @@ class _Search:
             bound = best.cards
         return best, bound
 
+    def plainest(self, solution: Solution) -> Solution | None:
+        """A solution with no more cards that changes as little as possible."""
+        row = self.columns.milp.at_most(self.cards, solution.objective)
+        found = self.minimise(self.columns.reconfigured(), solution)
+        self.columns.milp.free(row)
+        return found
+
     def refine(self, best: Verdict, objective: list[Term]) -> Verdict:
         """The proved design that is best for a further objective without more cards; fixes that objective's value."""
         if not objective:
             return best
         while self.left > 0:
-            solution = self.columns.milp.minimise(objective)
+            solution = self.minimise(objective, self.last)
             if solution is None:
                 return best
             verdict = self.prove(solution)
             if verdict.holds and verdict.cards <= best.cards:
+                self.last = solution
                 self.columns.milp.at_most(objective, solution.objective)
                 return verdict
             self.cut_off(solution, verdict)
@@ -136,8 +165,8 @@ class _Search:
 
 
 def fewest(problem: Problem) -> Answer:
-    """A plan with the fewest cards, whatever else could be better about it; a question for comparisons."""
-    search = _Search(problem)
+    """A plan with few cards, whatever else could be better about it; a quick question for comparisons."""
+    search = _Search(problem, quick=True)
     best, bound = search.start()
     return Answer(best, bound, search.complete, () if best is not None else tuple(search.refused))
 

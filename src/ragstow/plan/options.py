@@ -80,8 +80,9 @@ def _of_component(situation: Situation, service: Service, component: Component, 
     sizing: dict[Option, ComponentSizing] = {}
     refused: dict[Mode, list[tuple[int, int, Reason]]] = {}
     current = _current(situation, component.name)
-    reachable = _pools(offered)
-    for key, slot in offered.slots.items():
+    reachable, there = _pools(offered)
+    smallest: dict[str | None, int] = {}
+    for key, slot in sorted(offered.slots.items(), key=lambda item: (item[1].memory_bytes, item[0])):
         shared = not slot.alone and slot.sharers > 1
         summed = sizer.on(component, slot, shared=shared)
         if summed is None:
@@ -90,7 +91,13 @@ def _of_component(situation: Situation, service: Service, component: Component, 
         if why is not None:
             refused.setdefault(slot.mode, []).append((why[0], slot.memory_bytes, why[1]))
             continue
-        for pooled in reachable[key]:
+        ways = reachable[key]
+        if slot.mode == "mig":
+            # New slices are the smallest that hold the component (with `apart` the next size too); others only as they are.
+            smallest[slot.product] = smallest.get(slot.product, 0) + 1
+            if smallest[slot.product] > (2 if service.placement.apart else 1):
+                ways = tuple(pooled for pooled in ways if not pooled or key in there)
+        for pooled in ways:
             option = Option(
                 key, summed.cards, need_bytes(summed, situation.facts), pooled, current=(slot.resource, pooled) in current
             )
@@ -168,26 +175,27 @@ def _absent(situation: Situation, service: Service, offered: Supply, mode: Mode)
     )
 
 
-def _pools(offered: Supply) -> dict[str, tuple[bool, ...]]:
-    """For each slot: with the pool label, without it, or both.
+def _pools(offered: Supply) -> tuple[dict[str, tuple[bool, ...]], set[str]]:
+    """For each slot: with the pool label, without it, or both; and the slots that nodes of the pool have already.
 
     With it where the plan makes the slots (or made them before); without it where nodes offer them as they are. A card of
     one's own needs no pool.
     """
     made: set[str] = set()
     there: set[str] = set()
+    pooled: set[str] = set()
     for node in offered.nodes:
         here = {key for key, free in node.free.items() if free}
         there |= here
-        made |= here if node.pooled else set()
+        pooled |= here if node.pooled else set()
         made |= {key for config in node.configs for cut in config.cuts for key, _ in cut.slots}
     found: dict[str, tuple[bool, ...]] = {}
     for key, slot in offered.slots.items():
         if slot.alone or slot.mode == "dra":
             found[key] = (False,)
         else:
-            found[key] = tuple(pooled for pooled, has in ((True, key in made), (False, key in there)) if has)
-    return found
+            found[key] = tuple(way for way, has in ((True, key in made | pooled), (False, key in there)) if has)
+    return found, pooled
 
 
 def _current(situation: Situation, component: str) -> set[tuple[str | None, bool]]:

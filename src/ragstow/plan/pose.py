@@ -54,11 +54,15 @@ def pose(
         for item in sorted(service.components, key=lambda item: item.name)
     )
     used = {option.slot for component in components for option in component.options}
+    # Slots that are only taken as they are need no new cuts.
+    made = {key for key in used if offered.slots[key].alone} | {
+        option.slot for component in components for option in component.options if option.pooled
+    }
     fine = bool(service.placement.apart or service.placement.together)
     nodes = [
         replace(
             node,
-            configs=tuple(trimmed for config in node.configs if (trimmed := _trim(config, used, fine)) is not None),
+            configs=tuple(trimmed for config in node.configs if (trimmed := _trim(config, made, fine)) is not None),
             closed=closed.get(node.name, frozenset()),
         )
         for node in offered.nodes
@@ -90,7 +94,7 @@ def _trim(config: Config, used: set[str], fine: bool) -> Config | None:
     kept = tuple(
         cut
         for slots, cut in cuts.items()
-        if fine or cut.name == "whole" or not any(_dominates(other, slots) for other in cuts if other != slots)
+        if cut.name == "whole" or not any(_dominates(other, slots, fine) for other in cuts if other != slots)
     )
     useful: Mode = config.mode
     if useful == "mig" and all(cut.name == "whole" for cut in kept):
@@ -98,8 +102,11 @@ def _trim(config: Config, used: set[str], fine: bool) -> Config | None:
     return replace(config, cuts=kept)
 
 
-def _dominates(other: tuple[tuple[str, int], ...], slots: tuple[tuple[str, int], ...]) -> bool:
+def _dominates(other: tuple[tuple[str, int], ...], slots: tuple[tuple[str, int], ...], fine: bool) -> bool:
+    """Whether a cut offers at least as much; `fine`: of the same kinds of slots, so that kinds can be kept on cards apart."""
     have = dict(other)
+    if fine and set(have) != {key for key, _ in slots}:
+        return False
     return all(have.get(key, 0) >= count for key, count in slots)
 
 

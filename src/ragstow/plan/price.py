@@ -10,6 +10,8 @@ from ragstow.plan.problem import MODE_ORDER, Problem
 from ragstow.plan.promises import Verdict
 
 _MOST_QUESTIONS = 12
+_MOST_NODES = 6
+"""On more nodes that could be changed the question is not asked: it would cost more than the plan."""
 
 
 def prices(problem: Problem, verdict: Verdict) -> dict[tuple[str, Mode], int | None]:
@@ -18,6 +20,8 @@ def prices(problem: Problem, verdict: Verdict) -> dict[tuple[str, Mode], int | N
     Only modes simpler than the one it got are asked about: the others cannot take fewer cards, or they would have been chosen.
     """
     found: dict[tuple[str, Mode], int | None] = {}
+    if sum(bool(node.configs) for node in problem.nodes) > _MOST_NODES:
+        return found
     for component in problem.components:
         option = verdict.design.options.get(component.name)
         if option is None:

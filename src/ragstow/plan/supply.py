@@ -58,13 +58,13 @@ class _Site:
     host: Host | None
 
 
-def supply(situation: Situation, service: Service, shares: Mapping[int, Sequence[int]]) -> Supply:
+def supply(situation: Situation, service: Service, shares: Mapping[str | None, Sequence[int]]) -> Supply:
     """What the cluster offers to a service.
 
     Args:
         situation: the cluster.
         service: for its tolerations, node selector and name.
-        shares: numbers of shares of one card that are worth a try, by the number of cards of a node.
+        shares: numbers of shares of one card that are worth a try, by product.
     """
     given = taints.wanted(service.placement.tolerations)
     excluded: dict[str, Reason] = {}
@@ -119,7 +119,7 @@ def _site(
     node: Node,
     gpus: NodeGpus,
     tolerations: tuple[Toleration, ...],
-    shares: Mapping[int, Sequence[int]],
+    shares: Mapping[str | None, Sequence[int]],
 ) -> _Site | Reason:
     reason = barred(node, service, tolerations)
     if reason is not None:
@@ -131,7 +131,7 @@ def _site(
     if isinstance(found, Reason):
         return found
     host = host_of(situation, node, gpus, card)
-    return _Site(node, gpus, card, found, turns(situation, gpus, card, host, shares.get(max(gpus.cards, 1), ())), host)
+    return _Site(node, gpus, card, found, turns(situation, gpus, card, host, shares.get(gpus.product, ())), host)
 
 
 class _Slots:

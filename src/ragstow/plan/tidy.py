@@ -45,9 +45,9 @@ def _whole(problem: Problem, cut: Cut) -> bool:
 
 
 def _plainer(config: Config, cut: Cut, used: set[str]) -> list[Cut]:
-    """Full cuts that offer at least the used slots of this one, plainest first."""
-    wanted = {key: count for key, count in cut.slots if key in used}
-    able = [other for other in config.cuts if other.slots and all(other.number(key) >= count for key, count in wanted.items())]
+    """Full cuts that offer the kinds of used slots that this one does, plainest first."""
+    wanted = [key for key, _ in cut.slots if key in used]
+    able = [other for other in config.cuts if other.slots and all(other.number(key) for key in wanted)]
     full = [other for other in able if not any(_inside(other, more) for more in config.cuts)]
     return sorted(full, key=lambda other: (len(other.slots), sum(count for _, count in other.slots), other.name))
 

@@ -21,8 +21,8 @@ from ragstow.plan.relaxing import Step, levers, relaxations, together
 from ragstow.plan.situation import Situation
 from ragstow.spec.model import Service
 
-_TRIES = 90
-"""Plans that are tried at most."""
+_TRIES, _FEWER_TRIES, _MANY_NODES = 90, 45, 8
+"""Plans that are tried at most; fewer where each takes longer."""
 _MOST_CARDS = 16
 _MOST_SHOWN = 8
 _PROMISES, _SMALLER, _GONE, _CLUSTER, _DISTURB = 0, 10, 15, 20, 40
@@ -33,7 +33,7 @@ class _Search:
     """The tries so far; `ways` are (cost, order found, way)."""
 
     tried: Attempt
-    left: int = _TRIES
+    left: int
     ways: list[tuple[int, int, Alternative]] = field(default_factory=list)
 
     def fits(self, service: Service, situation: Situation | None = None) -> Attempt | None:
@@ -42,7 +42,7 @@ class _Search:
             return None
         self.left -= 1
         try:
-            made = attempt(situation or self.tried.situation, service, self.tried.solver)
+            made = attempt(situation or self.tried.situation, service, self.tried.solver, quick=True)
         except InputError:
             return None
         return made if made.feasible else None
@@ -55,7 +55,8 @@ class _Search:
 
 def ways_out(tried: Attempt) -> tuple[Alternative, ...]:
     """Ways out, cheapest first; each was tried and fits."""
-    search = _Search(tried)
+    large = sum(bool(node.configs) for node in tried.posed.problem.nodes) > _MANY_NODES
+    search = _Search(tried, _FEWER_TRIES if large else _TRIES)
     service = tried.service
     steps = relaxations(service, _taints(tried))
     _promises(search, steps)

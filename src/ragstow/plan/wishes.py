@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ragstow.plan.columns import Choice, Columns
 from ragstow.plan.milp import Term
-from ragstow.plan.problem import Option
+from ragstow.plan.problem import NodeSupply, Option
 
 
 def ask_promises(columns: Columns) -> None:
@@ -59,6 +59,8 @@ def _pair_apart(columns: Columns, one: str, other: str) -> None:
     apart = columns.milp.variable(1)
     for node in columns.problem.nodes:
         columns.milp.at_most([(_there(columns, one, node.name), 1), (_there(columns, other, node.name), 1), (apart, 1)], 2)
+    _nodes_left(columns, one, other, apart)
+    _nodes_left(columns, other, one, apart)
     for mine, my_option in _named(columns, one):
         if other in my_option.bundle:
             columns.milp.at_most([(columns.use[mine], 1)], 0)
@@ -84,6 +86,58 @@ def _pair_apart(columns: Columns, one: str, other: str) -> None:
                             columns.milp.at_most([*weighed, (cards, 1), (apart, -node.cards)], 2 * node.cards)
 
 
+def _nodes_left(columns: Columns, first: str, other: str, apart: int) -> None:
+    """Kept apart by node, pods of `first` may shut as many nodes as there are of them, the roomiest that they can reach: what
+    is left must still hold `other`. The sum of the r largest is the least of r t + sum(max(0, room - t)) over t."""
+    shut = columns.problem.component(first).replicas
+    reached = {node.name: columns.milp.variable(1) for node in columns.problem.nodes}
+    for choice, option in _named(columns, first):
+        for node in columns.problem.nodes:
+            terms, free = _reachable(columns, node, option)
+            if terms or free:
+                most = columns.most_offered(node, option.slot)
+                row = [*terms, (reached[node.name], -most), (columns.use[choice], most)]
+                columns.milp.at_most(row, most - free)
+    single = any(other in group and (len(group) == 1 or group in columns.problem.together) for group in _groups(columns))
+    for choice, option in _named(columns, other):
+        if not _shares_card(columns, option):
+            continue
+        level = columns.milp.variable(max(columns.most_offered(node, option.slot) for node in columns.problem.nodes))
+        room: list[Term] = []
+        lost: list[Term] = [(level, shut)]
+        constant = 0
+        for node in columns.problem.nodes:
+            terms, free = _reachable(columns, node, option)
+            if terms or free:
+                most = columns.most_offered(node, option.slot)
+                above = columns.milp.variable(most)
+                row = [
+                    (above, 1),
+                    (level, 1),
+                    *((variable, -amount) for variable, amount in terms),
+                    (reached[node.name], -most),
+                ]
+                columns.milp.at_least(row, free - most)
+                room += terms
+                lost.append((above, 1))
+                constant += free
+        wanted = option.count * (1 if single else columns.problem.component(other).replicas)
+        both: list[Term] = [(columns.use[choice], -wanted), (apart, -wanted)]
+        columns.milp.at_least([*room, *((variable, -amount) for variable, amount in lost), *both], -wanted - constant)
+
+
+def _groups(columns: Columns) -> tuple[tuple[str, ...], ...]:
+    return (*columns.problem.apart, *columns.problem.together)
+
+
+def _reachable(columns: Columns, node: NodeSupply, option: Option) -> tuple[list[Term], int]:
+    """The slots of an option that a node offers to it."""
+    terms, free = columns.offer(node, option.slot)
+    if option.pooled and not node.pooled:
+        return [term for term in terms if term[1] > 0], 0
+    return terms, free
+
+
 def _replicas_apart(columns: Columns, name: str) -> None:
     component = columns.problem.component(name)
     if component.replicas == 1:
@@ -93,6 +147,14 @@ def _replicas_apart(columns: Columns, name: str) -> None:
     for node in columns.problem.nodes:
         columns.milp.at_most([*_on(columns, name, node.name), (apart, most - 1)], most)
     for choice, option in _named(columns, name):
+        offering: list[Term] = []
+        for node in columns.problem.nodes:
+            terms, free = _reachable(columns, node, option)
+            if terms or free:
+                offers = columns.milp.variable(1)
+                columns.milp.at_most([(offers, 1), *((variable, -amount) for variable, amount in terms)], free)
+                offering.append((offers, 1))
+        columns.milp.at_least([*offering, (columns.use[choice], -most), (apart, -most)], -most)
         if not _shares_card(columns, option):
             continue
         for node in columns.problem.nodes:

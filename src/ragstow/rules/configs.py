@@ -15,6 +15,7 @@ from ragstow import kubeyaml
 from ragstow.cluster.objects import KubeObject
 from ragstow.errors import InputError
 from ragstow.sharing import migparted, verdict
+from ragstow.sharing.pluginconfig import Config
 
 Kind = Literal["plugin", "mig"]
 
@@ -101,6 +102,11 @@ def shares(text: str) -> bool:
     """Whether a valid configuration shares cards."""
     said = verdict.plugin(text, env=_INSTALLED)
     return said.effective is not None and bool(said.effective.sharing.active.replicated)
+
+
+def effective(text: str) -> Config | None:
+    """What is written, as the plugin takes it; None where it refuses the file."""
+    return verdict.plugin(text, env=_INSTALLED).config
 
 
 def given(text: str) -> frozenset[str]:

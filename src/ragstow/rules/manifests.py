@@ -5,14 +5,16 @@ Reading files is the command's work; judging is the rules'.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from ragstow.cluster.objects import KubeObject
 from ragstow.facts.store import Facts
 from ragstow.rules.context import Context
+
+T = TypeVar("T")
 
 _TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
@@ -86,6 +88,15 @@ class LintContext:
     manifests: tuple[Manifest, ...]
     facts: Facts
     cluster: Context | None = None
+
+    _memory: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def remember(self, key: str, make: Callable[[], T]) -> T:
+        """What `make` gave when it was first asked for under this key: for look-ups that several rules share."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        found: T = self._memory[key]
+        return found
 
     @cached_property
     def pod_specs(self) -> tuple[PodSpec, ...]:

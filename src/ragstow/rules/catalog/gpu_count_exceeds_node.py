@@ -37,6 +37,38 @@ Quiet: two wanted, two there
     metadata: {name: llm-0, namespace: rag, uid: b}
     spec: {nodeName: gpu-1, containers: [{name: vllm, image: i, resources: {requests: {nvidia.com/gpu: 2}, limits: {nvidia.com/gpu: 2}}}]}
     status: {phase: Running}
+
+Fires (lint): no node of the cluster has four
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-L4}}
+    spec: {taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}}
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: llm, namespace: rag}
+    spec:
+      selector: {matchLabels: {app: llm}}
+      template:
+        metadata: {labels: {app: llm}}
+        spec: {tolerations: [{key: nvidia.com/gpu, operator: Exists}], containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu: 4}}}]}
+
+Quiet (lint): two it has
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-L4}}
+    spec: {taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}}
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: llm, namespace: rag}
+    spec:
+      selector: {matchLabels: {app: llm}}
+      template:
+        metadata: {labels: {app: llm}}
+        spec: {tolerations: [{key: nvidia.com/gpu, operator: Exists}], containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu: 2}}}]}
 """
 
 from __future__ import annotations
@@ -45,7 +77,9 @@ from collections.abc import Iterator
 
 from ragstow.inventory.model import NodeGpus
 from ragstow.rules.context import Context
+from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.prospects import in_cluster
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import AFFINITY, waiting
 
@@ -55,7 +89,8 @@ class GpuCountExceedsNode(Rule):
 
     cause = "gpu-count-exceeds-node"
     severity = "high"
-    needs = frozenset({"snapshot", "events"})
+    needs = frozenset({"manifest", "snapshot", "events"})
+    asks_cluster = True
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload whose request no node could ever meet."""
@@ -97,6 +132,10 @@ class GpuCountExceedsNode(Rule):
                     held=group.held,
                     since=group.since,
                 )
+
+    def lint(self, context: LintContext) -> Iterator[Finding]:
+        """The same for pods that these manifests would make, against the cluster."""
+        yield from in_cluster(context, self.diagnose)
 
 
 def _supply(node: NodeGpus, resource: str) -> int:

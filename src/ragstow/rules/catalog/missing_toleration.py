@@ -64,6 +64,38 @@ Quiet: the card is taken; the taint is tolerated
       tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
       containers: [{name: vllm, image: vllm-openai, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]
     status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}
+
+Fires (lint): the taint of every GPU node of the cluster is not tolerated
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-L4}}
+    spec: {taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}}
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: llm, namespace: rag}
+    spec:
+      selector: {matchLabels: {app: llm}}
+      template:
+        metadata: {labels: {app: llm}}
+        spec: {tolerations: [], containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu: 1}}}]}
+
+Quiet (lint): it is
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-L4}}
+    spec: {taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}}
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: llm, namespace: rag}
+    spec:
+      selector: {matchLabels: {app: llm}}
+      template:
+        metadata: {labels: {app: llm}}
+        spec: {tolerations: [{key: nvidia.com/gpu, operator: Exists}], containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu: 1}}}]}
 """
 
 from __future__ import annotations
@@ -73,7 +105,9 @@ from typing import Any
 
 from ragstow.cluster.objects import Node, Taint, Toleration
 from ragstow.rules.context import Context
+from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
+from ragstow.rules.prospects import in_cluster
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import FIT, TAINT, Waiting, for_work, stuck_taints, waiting
 
@@ -83,7 +117,8 @@ class MissingToleration(Rule):
 
     cause = "missing-toleration"
     severity = "high"
-    needs = frozenset({"snapshot", "events"})
+    needs = frozenset({"manifest", "snapshot", "events"})
+    asks_cluster = True
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that only a taint keeps off its nodes."""
@@ -109,6 +144,10 @@ class MissingToleration(Rule):
                 held=group.held,
                 since=group.since,
             )
+
+    def lint(self, context: LintContext) -> Iterator[Finding]:
+        """The same for pods that these manifests would make, against the cluster."""
+        yield from in_cluster(context, self.diagnose)
 
 
 def _kept_off(context: Context, group: Waiting) -> list[Node]:

@@ -56,6 +56,38 @@ Quiet: the DaemonSet has nothing to do, the operator labels say so
       selector: {matchLabels: {app: mps}}
       template: {metadata: {labels: {app: mps}}, spec: {nodeSelector: {nvidia.com/mps.capable: "true"}, containers: [{name: mps-control-daemon-ctr, image: k8s-device-plugin}]}}
     status: {desiredNumberScheduled: 0, currentNumberScheduled: 0}
+
+Fires (lint): no node of the cluster carries that product
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-L4}}
+    spec: {taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}}
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: llm, namespace: rag}
+    spec:
+      selector: {matchLabels: {app: llm}}
+      template:
+        metadata: {labels: {app: llm}}
+        spec: {nodeSelector: {nvidia.com/gpu.product: L4}, tolerations: [{key: nvidia.com/gpu, operator: Exists}], containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu: 1}}}]}
+
+Quiet (lint): one does
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-L4}}
+    spec: {taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}}
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: llm, namespace: rag}
+    spec:
+      selector: {matchLabels: {app: llm}}
+      template:
+        metadata: {labels: {app: llm}}
+        spec: {nodeSelector: {nvidia.com/gpu.product: NVIDIA-L4}, tolerations: [{key: nvidia.com/gpu, operator: Exists}], containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu: 1}}}]}
 """
 
 from __future__ import annotations
@@ -66,7 +98,9 @@ from typing import Any
 from ragstow.cluster.objects import KubeObject, Node
 from ragstow.rules.context import Context
 from ragstow.rules.index.stack import template
+from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.prospects import in_cluster
 from ragstow.rules.rule import Rule
 from ragstow.rules.selection import unmet, wanted_values
 from ragstow.rules.waiting import AFFINITY, FIT, GPU_LABELS, Waiting, for_work, gpu_nodes, waiting, wishes
@@ -77,7 +111,8 @@ class NodeSelectorMismatch(Rule):
 
     cause = "node-selector-mismatch"
     severity = "high"
-    needs = frozenset({"snapshot"})
+    needs = frozenset({"manifest", "snapshot"})
+    asks_cluster = True
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload or DaemonSet that only a label keeps off the GPU nodes."""
@@ -161,6 +196,10 @@ class NodeSelectorMismatch(Rule):
                     ),
                 )
                 return
+
+    def lint(self, context: LintContext) -> Iterator[Finding]:
+        """The same for pods that these manifests would make, against the cluster."""
+        yield from in_cluster(context, self.diagnose)
 
 
 _OPTIONAL = frozenset({"mps-daemon", "driver", "mig-manager", "dcgm-exporter", "dra-driver", "container-toolkit", "validator"})

@@ -37,6 +37,38 @@ Quiet: it asks for the shares
     metadata: {name: llm-0, namespace: rag, uid: b}
     spec: {nodeName: gpu-1, containers: [{name: vllm, image: i, resources: {requests: {nvidia.com/gpu.shared: 1}, limits: {nvidia.com/gpu.shared: 1}}}]}
     status: {phase: Running}
+
+Fires (lint): no node of the cluster offers that name
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-L4}}
+    spec: {taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}}
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: llm, namespace: rag}
+    spec:
+      selector: {matchLabels: {app: llm}}
+      template:
+        metadata: {labels: {app: llm}}
+        spec: {tolerations: [{key: nvidia.com/gpu, operator: Exists}], containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu.shared: 1}}}]}
+
+Quiet (lint): one does
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-L4}}
+    spec: {taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule}]}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}, allocatable: {cpu: 8, memory: 32Gi, pods: 110, nvidia.com/gpu: 2}}
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: llm, namespace: rag}
+    spec:
+      selector: {matchLabels: {app: llm}}
+      template:
+        metadata: {labels: {app: llm}}
+        spec: {tolerations: [{key: nvidia.com/gpu, operator: Exists}], containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu: 1}}}]}
 """
 
 from __future__ import annotations
@@ -46,7 +78,9 @@ from collections.abc import Iterator
 
 from ragstow.rules.context import Context
 from ragstow.rules.engines import GPU_DOMAIN, is_device
+from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.prospects import in_cluster
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import FIT, TAINT, Waiting, gpu_nodes, waiting
 
@@ -56,7 +90,8 @@ class WrongResourceName(Rule):
 
     cause = "wrong-resource-name"
     severity = "high"
-    needs = frozenset({"snapshot", "events"})
+    needs = frozenset({"manifest", "snapshot", "events"})
+    asks_cluster = True
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that asks for a name nobody offers."""
@@ -100,6 +135,10 @@ class WrongResourceName(Rule):
                 held=group.held,
                 since=group.since,
             )
+
+    def lint(self, context: LintContext) -> Iterator[Finding]:
+        """The same for pods that these manifests would make, against the cluster."""
+        yield from in_cluster(context, self.diagnose)
 
 
 def _asked(context: Context, group: Waiting) -> list[str]:

@@ -1,0 +1,110 @@
+"""What would become of manifests in a cluster: their pods are put into its snapshot as waiting pods, and a rule looks at them.
+
+Only what cannot pass is of interest (a taint, a label, a name, a count): that all GPUs are taken now is no mistake of anybody.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ragstow.cluster.build import RawObject, make
+from ragstow.cluster.objects import KubeObject
+from ragstow.rules.context import Context
+from ragstow.rules.manifests import LintContext, Manifest, PodSpec
+from ragstow.rules.model import Finding, ObjectRef, Unknown
+
+_AHEAD = "ragstow.dev/ahead-of-time"
+_UNWRITTEN = "default"
+
+
+def in_cluster(context: LintContext, ask: Callable[[Context], Iterable[Finding | Unknown]]) -> Iterator[Finding]:
+    """The findings of a rule's diagnose about the pods that these manifests would make, each with its file and line."""
+    cluster = context.cluster
+    if cluster is None or cluster.elsewhere is None:
+        return
+    made, places = _ahead(context, cluster)
+    if not places:
+        return
+    for finding in ask(made):
+        if not isinstance(finding, Finding):
+            continue
+        ours = [key for key in finding.held if key in places]
+        if not ours:
+            continue
+        manifest = places[ours[0]].manifest
+        ref = ObjectRef.of(manifest.object)
+        others = (item for item in finding.objects if item.kind != "Pod" and item != ref)
+        yield replace(
+            finding,
+            objects=(ref, *others),
+            held=(),
+            evidence=tuple(entry for entry in finding.evidence if not entry.field.startswith("event")),
+            headline=finding.headline.replace(f"{len(finding.held)} pod(s) wait", "its pods would wait"),
+            confidence="likely" if finding.confidence == "certain" else finding.confidence,
+            since=None,
+            file=manifest.file,
+            line=manifest.line(*places[ours[0]].path),
+        )
+
+
+def _ahead(context: LintContext, cluster: Context) -> tuple[Context, Mapping[str, PodSpec]]:
+    """The cluster with one waiting pod for each pod spec of the manifests; remembered, since several rules ask."""
+
+    def build() -> tuple[Context, Mapping[str, PodSpec]]:
+        places: dict[str, PodSpec] = {}
+        put: list[KubeObject] = [manifest.object for manifest in context.manifests if _counts(manifest)]
+        for number, spec in enumerate(context.pod_specs):
+            if spec.manifest.object.kind == "DaemonSet":
+                continue
+            pod = make(RawObject(_pod(spec, number)))
+            places[f"{pod.namespace}/{pod.name}"] = spec
+            put.append(pod)
+        snapshot = cluster.snapshot.replace(put=put)
+        elsewhere = cluster.elsewhere
+        return replace(cluster, snapshot=snapshot, pending=elsewhere(snapshot) if elsewhere is not None else None), places
+
+    return context.remember("ahead", build)
+
+
+def _counts(manifest: Manifest) -> bool:
+    """Whether the object decides where its pods may go, or who owns them."""
+    return manifest.object.kind in (
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        "DeviceClass",
+        "PersistentVolumeClaim",
+        "Deployment",
+    )
+
+
+def _pod(spec: PodSpec, number: int) -> dict[str, Any]:
+    owner = spec.manifest.object
+    inner = copy.deepcopy(dict(spec.spec))
+    for container in (*(inner.get("containers") or ()), *(inner.get("initContainers") or ())):
+        amounts = container.get("resources") if isinstance(container, dict) else None
+        if isinstance(amounts, dict) and isinstance(amounts.get("limits"), Mapping):
+            # The API server defaults requests of extended resources to the limits.
+            amounts["requests"] = {**amounts["limits"], **(amounts.get("requests") or {})}
+    inner.pop("nodeName", None)
+    meta: dict[str, Any] = {
+        "name": f"{owner.name}-ahead-{number}",
+        "namespace": owner.namespace or _UNWRITTEN,
+        "uid": f"{_AHEAD}-{number}",
+        "labels": dict(spec.metadata.get("labels") or {}),
+        "annotations": dict(spec.metadata.get("annotations") or {}),
+    }
+    if owner.kind != "Pod":
+        meta["ownerReferences"] = [
+            {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": "", "controller": True}
+        ]
+    conditions = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": inner,
+        "status": {"phase": "Pending", "conditions": conditions},
+    }

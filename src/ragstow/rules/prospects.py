@@ -13,8 +13,11 @@ from typing import Any
 from ragstow.cluster.build import RawObject, make
 from ragstow.cluster.objects import KubeObject
 from ragstow.rules.context import Context
+from ragstow.rules.engines import GPU_DOMAIN, limits
+from ragstow.rules.index.stack import template
 from ragstow.rules.manifests import LintContext, Manifest, PodSpec
 from ragstow.rules.model import Finding, ObjectRef, Unknown
+from ragstow.rules.states import gpu_holders
 
 _AHEAD = "ragstow.dev/ahead-of-time"
 _UNWRITTEN = "default"
@@ -55,14 +58,17 @@ def _ahead(context: LintContext, cluster: Context) -> tuple[Context, Mapping[str
 
     def build() -> tuple[Context, Mapping[str, PodSpec]]:
         places: dict[str, PodSpec] = {}
+        gone: list[KubeObject] = []
+        tolerated = _tolerates_by_itself(cluster)
         put: list[KubeObject] = [manifest.object for manifest in context.manifests if _counts(manifest)]
         for number, spec in enumerate(context.pod_specs):
-            if spec.manifest.object.kind == "DaemonSet":
+            if spec.manifest.object.kind == "DaemonSet" or not _uses_gpus(spec):
                 continue
-            pod = make(RawObject(_pod(spec, number)))
+            pod = make(RawObject(_pod(spec, number, tolerated)))
+            gone.extend(cluster.owners.pods(spec.manifest.object))
             places[f"{pod.namespace}/{pod.name}"] = spec
             put.append(pod)
-        snapshot = cluster.snapshot.replace(put=put)
+        snapshot = cluster.snapshot.replace(put=put, remove=gone)
         elsewhere = cluster.elsewhere
         return replace(cluster, snapshot=snapshot, pending=elsewhere(snapshot) if elsewhere is not None else None), places
 
@@ -80,7 +86,28 @@ def _counts(manifest: Manifest) -> bool:
     )
 
 
-def _pod(spec: PodSpec, number: int) -> dict[str, Any]:
+def _uses_gpus(spec: PodSpec) -> bool:
+    return bool(spec.spec.get("resourceClaims")) or any(
+        str(name).startswith(GPU_DOMAIN) and str(amount) != "0"
+        for _, c in spec.containers()
+        for name, amount in limits(c).items()
+    )
+
+
+def _tolerates_by_itself(cluster: Context) -> bool:
+    """Whether the API server adds tolerations of extended resources (ExtendedResourceToleration): a running pod
+    tolerates its GPU resource, and the template that it was made from does not."""
+    for pod in gpu_holders(cluster):
+        owner = cluster.owners.object(cluster.owners.workload(pod))
+        written = template(owner).get("tolerations") if owner is not None else ()
+        for name in cluster.requests(pod):
+            has = any(item.key == name for item in pod.tolerations)
+            if owner is not None and has and not any(item.get("key") in (name, None) for item in written or ()):
+                return True
+    return False
+
+
+def _pod(spec: PodSpec, number: int, tolerated: bool) -> dict[str, Any]:
     owner = spec.manifest.object
     inner = copy.deepcopy(dict(spec.spec))
     for container in (*(inner.get("containers") or ()), *(inner.get("initContainers") or ())):
@@ -88,6 +115,11 @@ def _pod(spec: PodSpec, number: int) -> dict[str, Any]:
         if isinstance(amounts, dict) and isinstance(amounts.get("limits"), Mapping):
             # The API server defaults requests of extended resources to the limits.
             amounts["requests"] = {**amounts["limits"], **(amounts.get("requests") or {})}
+            if tolerated:
+                added = [
+                    {"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in amounts["requests"] if "/" in name
+                ]
+                inner["tolerations"] = [*(inner.get("tolerations") or ()), *added]
     inner.pop("nodeName", None)
     meta: dict[str, Any] = {
         "name": f"{owner.name}-ahead-{number}",

@@ -71,3 +71,13 @@ def _words(key: str, operator: str, values: tuple[str, ...]) -> str:
     if operator in signs:
         return f"{key} {signs[operator]} {', '.join(values)}"
     return f"{key} {'present' if operator == 'Exists' else 'absent'}"
+
+
+def allowed(spec: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Label key -> values that nodeSelector and `In` expressions allow, alternatives together."""
+    found: dict[str, list[str]] = {key: [value] for key, value in _selector(spec).items()}
+    for term in _terms(spec):
+        for key, operator, values in _expressions(term):
+            if operator == "In":
+                found.setdefault(key, []).extend(values)
+    return {key: tuple(dict.fromkeys(values)) for key, values in found.items()}

@@ -76,6 +76,7 @@ from ragstow.cluster.objects import KubeObject, Pod
 from ragstow.rules.context import Context
 from ragstow.rules.engines import is_device
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
+from ragstow.rules.rollouts import removes_last
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import FIT, Waiting, waiting
 
@@ -124,30 +125,6 @@ class RollingUpdateGpuDeadlock(Rule):
                 since=group.since,
                 changed=_changed(group, old),
             )
-
-
-def removes_last(deployment: KubeObject) -> bool:
-    """Whether the strategy keeps every old pod until a new one is ready: RollingUpdate with maxUnavailable rounding to 0.
-
-    Source: pkg/controller/deployment/util ResolveFenceposts: maxUnavailable rounds down, maxSurge up; if both are 0, maxUnavailable is 1.
-    """
-    spec = _mapping(deployment.raw.get("spec"))
-    strategy = _mapping(spec.get("strategy"))
-    if strategy.get("type") == "Recreate":
-        return False
-    update = _mapping(strategy.get("rollingUpdate"))
-    replicas = spec.get("replicas", 1)
-    replicas = replicas if isinstance(replicas, int) else 1
-    surge, unavailable = update.get("maxSurge", "25%"), update.get("maxUnavailable", "25%")
-    return _amount(unavailable, replicas, up=False) == 0 and _amount(surge, replicas, up=True) > 0
-
-
-def _amount(value: Any, of: int, *, up: bool) -> int:
-    text = str(value)
-    if text.endswith("%") and text[:-1].isdecimal():
-        part = int(text[:-1]) * of
-        return -(-part // 100) if up else part // 100
-    return int(text) if text.isdecimal() else 0
 
 
 def _old_holders(context: Context, group: Waiting) -> list[Pod]:

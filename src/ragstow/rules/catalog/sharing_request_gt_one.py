@@ -54,6 +54,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragstow.rules.context import Context
+from ragstow.rules.demand import shared_only
 from ragstow.rules.engines import gpu_limits
 from ragstow.rules.grouping import by_workload, evidence, sure
 from ragstow.rules.manifests import LintContext
@@ -89,12 +90,8 @@ class SharingRequestGtOne(Rule):
 
     def lint(self, context: LintContext) -> Iterator[Finding]:
         """One finding for each container that asks for several shares: by their name, or where the cluster's nodes share."""
-        shared: set[str] = set()
-        if context.cluster is not None:
-            for node in context.cluster.inventory.nodes:
-                if node.sharing in ("time-slicing", "mps"):
-                    shared.update(name for name, use in node.resources.items() if use.capacity)
         for pod in context.pod_specs:
+            shared = shared_only(context, pod)
             for path, container in pod.containers():
                 for name, count in gpu_limits(container).items():
                     if count > 1 and (name.endswith(".shared") or name in shared):

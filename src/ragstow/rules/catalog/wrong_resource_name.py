@@ -100,7 +100,7 @@ class WrongResourceName(Rule):
             return
         for group in waiting(context):
             asked = [name for name in _asked(context, group) if not _backed(context, name)]
-            if not asked or not group.by_default_scheduler:
+            if not asked or not group.by_default_scheduler or group.verdict.feasible:
                 continue
             missing = [name for name in asked if name not in offered]
             here = offered if missing else _reachable(context, group)

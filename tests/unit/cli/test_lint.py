@@ -136,7 +136,8 @@ def test_a_suppression_with_a_reason_counts(capsys: Capture) -> None:
 
 def test_a_suppression_on_the_pod_template_counts(capsys: Capture) -> None:
     template = textwrap.indent(POD[POD.index("spec:") :], "    ")
-    head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: llm, namespace: rag}\nspec:\n  strategy: {type: Recreate}\n  template:\n"
+    head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: llm, namespace: rag}\n"
+    head += "spec:\n  strategy: {type: Recreate}\n  template:\n"
     note = "    metadata: {annotations: {ignore.ragstow.dev/tensor-parallel-mismatch: a wrapper}}\n"
     assert found(capsys, "-f", written("a.yaml", head + template))["findings"]
     assert found(capsys, "-f", written("b.yaml", head + note + template), code=0)["findings"] == []

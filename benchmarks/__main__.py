@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src")]
 
-NAMES = ("scheduling", "devices", "diagnose")
+NAMES = ("startup", "scheduling", "devices", "diagnose")
 
 
 def main() -> int:

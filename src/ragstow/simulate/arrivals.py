@@ -184,8 +184,11 @@ class _Gatherer:
 
     def _put(self, items: Sequence[KubeObject]) -> None:
         """Add what is not a pod without a node; a claim of a wrong shape is told like a pod that cannot be created."""
-        claims = [item for item in items if item.kind == "PersistentVolumeClaim" and item.group == ""]
-        self.claims.put_all(item for item in items if item not in claims)
+        claims: list[KubeObject] = []
+        others: list[KubeObject] = []
+        for item in items:
+            (claims if item.kind == "PersistentVolumeClaim" and is_new(item.raw) else others).append(item)
+        self.claims.put_all(others)
         for claim in claims:
             try:
                 self.claims.put(claim)

@@ -117,7 +117,7 @@ def budget(name: str, app: str, **spec: Any) -> Json:
 
 def objects(*raw: Json) -> tuple[KubeObject, ...]:
     """Typed objects in the order given."""
-    return tuple(item for one in raw for table in build([one]).objects.values() for item in table.values())
+    return tuple(item for one in raw for table in build([one], any_shape=True).objects.values() for item in table.values())
 
 
 def cluster(*raw: Json) -> Snapshot:

@@ -13,6 +13,7 @@ from typing import Any
 from ragstow import quantity
 from ragstow.cluster.objects import Container, KubeObject, Node, OwnerRef, Pod, Resources, Taint, Toleration
 from ragstow.cluster.scope import DEFAULT_NAMESPACE, namespaced
+from ragstow.cluster.shapes import misfit
 from ragstow.cluster.snapshot import Problem, Snapshot, Source
 from ragstow.errors import InputError, Place
 
@@ -39,8 +40,11 @@ def build(
     version: str | None = None,
     problems: Iterable[Problem] = (),
     attachments: Mapping[str, str] | None = None,
+    any_shape: bool = False,
 ) -> Snapshot:
     """A snapshot of these objects; lists must have been taken apart before (`read.expand`).
+
+    With `any_shape` objects that do not have the shape of their kind are kept, for those who tell it in their own way.
 
     Of two objects with one kind, namespace and name the live one counts, and the manifest goes to `applied`; of two alike the
     later one counts, and that is reported.
@@ -51,7 +55,7 @@ def build(
     for item in raw_objects:
         raw = item if isinstance(item, RawObject) else RawObject(item)
         try:
-            made = make(raw)
+            made = make(raw, any_shape=any_shape)
         except _Broken as error:
             wrong.append(
                 Problem(
@@ -75,7 +79,7 @@ def build(
     return Snapshot(found, source or Source("memory", ""), version, tuple(wrong), dict(attachments or {}), tuple(applied))
 
 
-def make(raw: RawObject) -> KubeObject:
+def make(raw: RawObject, *, any_shape: bool = False) -> KubeObject:
     """The typed view of one raw object.
 
     Raises an internal error that `build` turns into a Problem when the object is not usable.
@@ -110,11 +114,17 @@ def make(raw: RawObject) -> KubeObject:
         "raw": value,
         "file": raw.file,
     }
+    made: KubeObject
     if api_version == "v1" and kind == "Pod":
-        return _pod(base, value)
-    if api_version == "v1" and kind == "Node":
-        return _node(base, value)
-    return KubeObject(**base)
+        made = _pod(base, value)
+    elif api_version == "v1" and kind == "Node":
+        made = _node(base, value)
+    else:
+        made = KubeObject(**base)
+    wrong = None if any_shape else misfit(group, kind, value)
+    if wrong is not None:
+        raise _Broken(*wrong)
+    return made
 
 
 def _configuration_name(raw: RawObject, api_version: str) -> str:

@@ -46,7 +46,7 @@ def read(path: str, *, stdin: IO[bytes] | None = None, as_listed: bool = False) 
 
 def read_manifests(path: str, *, stdin: IO[bytes] | None = None) -> tuple[tuple[KubeObject, ...], tuple[Problem, ...]]:
     """The objects at `path` in the order they are written, over all kinds, and what could not be used; else as `read`."""
-    snapshot, contents = _read(path, stdin)
+    snapshot, contents = _read(path, stdin, any_shape=True)
     found: dict[int, KubeObject] = {}
     for item in contents.objects:
         value = item.value if isinstance(item.value, dict) else {}
@@ -62,7 +62,7 @@ def read_manifests(path: str, *, stdin: IO[bytes] | None = None) -> tuple[tuple[
     return tuple(found.values()), snapshot.problems
 
 
-def _read(path: str, stdin: IO[bytes] | None) -> tuple[Snapshot, Contents]:
+def _read(path: str, stdin: IO[bytes] | None, *, any_shape: bool = False) -> tuple[Snapshot, Contents]:
     with _collector_paused():
         kind, entries, problems = open_path(path, stdin)
         contents, attachments = _contents(entries, problems)
@@ -73,6 +73,7 @@ def _read(path: str, stdin: IO[bytes] | None) -> tuple[Snapshot, Contents]:
             version=contents.version,
             problems=contents.problems,
             attachments=attachments,
+            any_shape=any_shape,
         )
         if not any(snapshot.objects.values()):
             raise _nothing(path, snapshot.problems, contents.passed_over)

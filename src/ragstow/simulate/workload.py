@@ -253,7 +253,7 @@ def made(raw: Mapping[str, Any]) -> KubeObject:
     Raises:
         InputError: a field has a type that the API does not know.
     """
-    snapshot = build([dict(raw)])
+    snapshot = build([dict(raw)], any_shape=True)
     for problem in snapshot.problems:
         raise InputError(problem.code, problem.message.removesuffix("; the object is left out"), place=problem.place)
     return next(item for table in snapshot.objects.values() for item in table.values())

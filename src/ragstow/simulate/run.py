@@ -160,11 +160,17 @@ class _Run:
             added = whatif.add_nodes(snapshot, nodes.shape, nodes.count, self.facts, nodes.objects)
             snapshot = added.snapshot
             self._note(*added.assumptions)
-        if self.request.without:
-            snapshot = whatif.without(snapshot, self.request.without).snapshot
-        if not self.request.scale:
-            return snapshot, (), ()
-        scaled = whatif.scale(snapshot, self.request.scale, self.request.namespace)
+        self.given, names = whatif.without_given(self.given, self.request.without)
+        known = {name for pod in snapshot.pods for name in (pod.key, pod.name)}
+        names = tuple(name for name in self.request.without if name in names or name in known)
+        if names:
+            snapshot = whatif.without(snapshot, names).snapshot
+        self.given, wishes = whatif.scale_given(self.given, self.request.scale, self.request.namespace)
+        scaled = whatif.scale(snapshot, wishes, self.request.namespace) if wishes else whatif.Scaled(snapshot, (), ())
+        # What runs according to the files is in the snapshot already: what was taken out must not come back with them.
+        left = {pod.key for pod in scaled.snapshot.pods}
+        gone = {pod.key for pod in self.snapshot.pods if pod.key not in left}
+        self.given = tuple(item for item in self.given if not (isinstance(item, Pod) and item.node and item.key in gone))
         return scaled.snapshot, scaled.arriving, scaled.gone
 
     def _extended_toleration(self, snapshot: Snapshot) -> bool:

@@ -17,7 +17,8 @@ from ragstow.errors import UsageError
 from ragstow.facts.instances import Instance
 from ragstow.facts.store import Facts
 from ragstow.simulate.arrivals import by_scale_down, owned_pods
-from ragstow.simulate.workload import EXPANDED, Workload, made, pod_from_template, recreated
+from ragstow.simulate.defaulting import is_new
+from ragstow.simulate.workload import EXPANDED, Workload, is_workload, made, pod_from_template, recreated
 
 Json = dict[str, Any]
 
@@ -53,6 +54,15 @@ def without(snapshot: Snapshot, names: Iterable[str]) -> WhatIf:
         gone.append(found[0])
     claims = [claim for pod in gone for claim in _generated_claims(snapshot, pod)]
     return WhatIf(snapshot.replace(remove=[*gone, *claims]))
+
+
+def without_given(given: Iterable[KubeObject], names: Iterable[str]) -> tuple[tuple[KubeObject, ...], tuple[str, ...]]:
+    """The objects of the files without these pods, and the names that no pod of the files that waits for a node has."""
+    given, names = tuple(given), tuple(names)
+    waiting = [item for item in given if isinstance(item, Pod) and item.node is None]
+    found = {name for name in names if any(name in (pod.key, pod.name) for pod in waiting)}
+    kept = tuple(item for item in given if not (isinstance(item, Pod) and found & {item.key, item.name}))
+    return kept, tuple(name for name in names if name not in found)
 
 
 def _generated_claims(snapshot: Snapshot, pod: Pod) -> list[KubeObject]:
@@ -123,7 +133,37 @@ def scale(snapshot: Snapshot, wishes: Sequence[tuple[str, int]], namespace: str 
     return Scaled(snapshot.replace(remove=[*gone, *claims]), tuple(arriving), tuple(pod.key for pod in gone))
 
 
-def _find(snapshot: Snapshot, text: str, namespace: str | None) -> Workload:
+def scale_given(
+    given: Iterable[KubeObject], wishes: Iterable[tuple[str, int]], namespace: str | None = None
+) -> tuple[tuple[KubeObject, ...], tuple[tuple[str, int], ...]]:
+    """The objects of the files with the replicas wished for, and the wishes that name no workload of the files.
+
+    Raises:
+        UsageError: not a kind that scales, or a name that workloads of several namespaces have.
+    """
+    objects, left = list(given), []
+    for text, wanted in wishes:
+        kind, where, name = _named(text, namespace)
+        found = [
+            at
+            for at, item in enumerate(objects)
+            if is_workload(item) and is_new(item.raw) and (item.kind, item.name) == (kind, name)
+            if where in (None, item.namespace)
+        ]
+        if not found:
+            left.append((text, wanted))
+            continue
+        if len({objects[at].namespace for at in found}) > 1:
+            raise _ambiguous(text, kind, name, len(found))
+        for at in found:
+            raw = dict(objects[at].raw)
+            size = {"parallelism": wanted} if kind == "Job" else {"replicas": wanted}
+            objects[at] = made({**raw, "spec": {**(raw.get("spec") or {}), **size}})
+    return tuple(objects), tuple(left)
+
+
+def _named(text: str, namespace: str | None) -> tuple[str, str | None, str]:
+    """(kind, namespace or None, name) of "kind/name" or "kind/namespace/name"."""
     kind, *rest = text.split("/")
     where, name = (rest[0], rest[1]) if len(rest) == 2 else (namespace, rest[-1] if rest else "")
     kinds = {known.lower(): known for known in EXPANDED if known != "DaemonSet"}
@@ -134,13 +174,25 @@ def _find(snapshot: Snapshot, text: str, namespace: str | None) -> Workload:
         raise UsageError(
             "scale-kind", f"--scale {text}: not a workload that scales", hint="deployment/NAME=N or statefulset/NAME=N"
         )
-    listed = snapshot.of(kinds[asked], EXPANDED[kinds[asked]])
-    found = [item for item in listed if item.name == name and where in (None, item.namespace)]
-    if len(found) != 1:
-        what = "is not in the cluster" if not found else f"is in {len(found)} namespaces"
-        hint = f"{kind}/NAMESPACE/{name}=N" if found else ""
-        raise UsageError("scale-workload", f"--scale {text}: {kinds[asked]} {name} {what}", hint=hint)
+    return kinds[asked], where, name
+
+
+def _find(snapshot: Snapshot, text: str, namespace: str | None) -> Workload:
+    kind, where, name = _named(text, namespace)
+    found = [item for item in snapshot.of(kind, EXPANDED[kind]) if item.name == name and where in (None, item.namespace)]
+    if not found:
+        raise UsageError("scale-workload", f"--scale {text}: {kind} {name} is not in the cluster and not in the files")
+    if len(found) > 1:
+        raise _ambiguous(text, kind, name, len(found))
     return Workload(found[0])
+
+
+def _ambiguous(text: str, kind: str, name: str, namespaces: int) -> UsageError:
+    return UsageError(
+        "scale-workload",
+        f"--scale {text}: {kind} {name} is in {namespaces} namespaces",
+        hint=f"{kind.lower()}/NAMESPACE/{name}=N",
+    )
 
 
 # --- nodes --------------------------------------------------------------------------------------------------------------

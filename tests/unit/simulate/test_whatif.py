@@ -71,3 +71,24 @@ def test_scaling_up_and_down() -> None:
         play(live, scale=(("deployment/other", 1),))
     with pytest.raises(UsageError, match="not a workload that scales"):
         play(live, scale=(("daemonset/other", 1),))
+
+
+def test_a_pod_of_the_files_is_left_out_too() -> None:
+    # Files that hold the cluster: what they say is in the snapshot and among the objects given.
+    live = (node("n1", 1), *deployed("old", ["n1"], 1))
+    llm = workload("Deployment", "llm", 1, 1)
+    assert play(cluster(*live), *live, llm, without=("rag/old-old-0",)).final == {"rag/llm-0": "n1"}
+    assert play(cluster(*live), *live, llm, scale=(("deployment/old", 0),)).final == {"rag/llm-0": "n1"}
+    waits = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "w", "namespace": "rag"}, "spec": {"containers": []}}
+    assert play(cluster(node("n1", 1)), waits, without=("rag/w",)).pods == ()
+
+
+def test_a_workload_of_the_files_is_scaled_too() -> None:
+    empty = cluster(node("n1", 3))
+    answer = play(empty, workload("Deployment", "llm", 1, 1), scale=(("deployment/llm", 3),))
+    assert sorted(answer.final) == ["rag/llm-0", "rag/llm-1", "rag/llm-2"]
+    assert play(empty, workload("StatefulSet", "llm", 1, 1), scale=(("sts/rag/llm", 0),)).pods == ()
+    # The file's own number does not come on top of the one that is asked for.
+    live = cluster(node("n1", 4), *deployed("llm", ["n1"], 1))
+    three = play(live, workload("Deployment", "llm", 3, 1), scale=(("deployment/llm", 2),))
+    assert three.final == {"rag/llm-0": "n1"}

@@ -120,6 +120,7 @@ class DevicePluginNotScheduled(Rule):
                 yield self._finding(
                     plugin,
                     refused,
+                    _discovery_kept_off(context, [node for node, _ in refused]),
                     [key for group in unserved(context, [node.name for node, _ in refused]) for key in group.held],
                 )
 
@@ -134,7 +135,13 @@ class DevicePluginNotScheduled(Rule):
         alone = bool(groups) and not any(looks_like_gpu_node(context, other) for other in context.snapshot.nodes)
         return looks_like_gpu_node(context, node) or (alone and len(_workers(context)) == 1 and node in _workers(context))
 
-    def _finding(self, plugin: KubeObject, refused: list[tuple[Node, tuple[NodeRefusal, ...]]], held: list[str]) -> Finding:
+    def _finding(
+        self,
+        plugin: KubeObject,
+        refused: list[tuple[Node, tuple[NodeRefusal, ...]]],
+        discovery: dict[ObjectRef, tuple[str, ...]],
+        held: list[str],
+    ) -> Finding:
         ref, nodes = ObjectRef.of(plugin), [node for node, _ in refused]
         tainted = any(item.plugin == TAINT for _, why in refused for item in why)
         taints = [
@@ -143,14 +150,17 @@ class DevicePluginNotScheduled(Rule):
         words = list(dict.fromkeys(word for _, why in refused for item in why for word in (item.words or item.texts)))
         listed = [{"key": key, "operator": "Exists"} for key in dict.fromkeys(taint.key for taint in taints)]
         existing = [dict(item) for item in template(plugin).get("tolerations") or ()]
+        worker = next(iter(discovery), None) if not tainted else None
         return self.finding(
             f"{ref} has no pod on GPU node {', '.join(node.name for node in nodes[:5])}: "
             + ("a taint keeps it off" if tainted else "none of its gate labels is there"),
-            f"The node(s) offer no GPU, since nobody advertises them. {'; '.join(words[:3])}.",
+            f"The node(s) offer no GPU, since nobody advertises them. {'; '.join(words[:3])}."
+            + (f" {worker}, which would set the labels, is itself kept off by a taint." if worker is not None else ""),
             Fix(
                 "Add the taint to the tolerations of the plugin, GFD and the NFD worker."
                 if tainted
-                else "Label the node, or let node feature discovery run there so that it sets the labels.",
+                else "Label the node, or let node feature discovery run there so that it sets the labels"
+                + (f": {worker} needs a toleration for the node's taint." if worker is not None else "."),
                 command="" if tainted else f"kubectl label node {' '.join(node.name for node in nodes[:5])} {_GATES[0]}=true",
                 patch=Patch("merge", ref, {"spec": {"template": {"spec": {"tolerations": [*existing, *listed]}}}})
                 if listed
@@ -158,7 +168,7 @@ class DevicePluginNotScheduled(Rule):
                 disruption="restarts the device plugin; running pods keep their devices" if tainted else "none",
                 check=f"kubectl -n {plugin.namespace} get daemonset {plugin.name}   # DESIRED counts the node",
             ),
-            (ref, *map(ObjectRef.of, nodes)),
+            (ref, *map(ObjectRef.of, nodes), *([worker] if worker is not None else [])),
             evidence=(
                 *(
                     Evidence(f"{t.key}={t.value}:{t.effect}", ObjectRef.of(node), "spec.taints")
@@ -167,10 +177,26 @@ class DevicePluginNotScheduled(Rule):
                     if tainted
                 ),
                 *(Evidence(word, ref, "spec.template.spec") for word in words[:3]),
+                *(
+                    Evidence(word, item, "spec.template.spec.tolerations")
+                    for item, said in discovery.items()
+                    for word in said[:1]
+                ),
                 *(Evidence("no GPU", ObjectRef.of(node), "status.allocatable") for node in nodes[:2]),
             ),
             held=held,
         )
+
+
+def _discovery_kept_off(context: Context, nodes: list[Node]) -> dict[ObjectRef, tuple[str, ...]]:
+    """Workers of node feature discovery that a taint keeps off one of these nodes, with the scheduler's words."""
+    found: dict[ObjectRef, tuple[str, ...]] = {}
+    for item in context.stack.workloads("node-feature-discovery"):
+        refused = ineligible(context, item) if item.kind == "DaemonSet" else {}
+        words = [w for node in nodes for r in refused.get(node.name, ()) if r.plugin == TAINT for w in (r.words or r.texts)]
+        if words:
+            found[ObjectRef.of(item)] = tuple(dict.fromkeys(words))
+    return found
 
 
 def _workers(context: Context) -> list[Node]:

@@ -35,6 +35,8 @@ bench: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python scripts/schemas.py
+	$(BIN)/python scripts/rules.py
+	$(BIN)/python scripts/scheduling.py
 
 lock: $(STAMP)
 	$(BIN)/python -m pip -q install uv

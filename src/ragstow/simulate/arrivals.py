@@ -147,6 +147,7 @@ class _Gatherer:
     def run(self, waiting: Iterable[Pod]) -> Gathered:
         arriving = {(item.namespace, item.name) for item in self.given if isinstance(item, Pod)}
         waits = [pod for pod in waiting if (pod.namespace, pod.name) not in arriving]
+        self._note_bound()
         for item in self.given:
             so_far = len(self.arrivals)
             try:
@@ -169,6 +170,20 @@ class _Gatherer:
             tuple(notes),
             self.admission,
         )
+
+    def _note_bound(self) -> None:
+        """New pods that name their node come past the scheduler: said, since nothing else in the answer shows them."""
+        bound = [
+            f"{item.key} on {item.node}"
+            for item in self.given
+            if isinstance(item, Pod) and item.node is not None and is_new(item.raw) and not item.raw.get("status")
+        ]
+        if bound:
+            more = f" and {len(bound) - 3} more" if len(bound) > 3 else ""
+            self.assumptions[
+                f"spec.nodeName is set in the files, so no scheduler looks at {', '.join(bound[:3])}{more}: taken to run there; "
+                "where one does not fit, its kubelet rejects it, which is not played"
+            ] = None
 
     def _arriving(self, item: KubeObject) -> None:
         if isinstance(item, Pod):

@@ -216,3 +216,11 @@ def test_a_workload_of_a_wrong_shape_does_no_harm(spec: Any) -> None:
     broken["spec"] = spec
     answer = play(cluster(node("n1", 4)), broken, workload("StatefulSet", "llm", 1, 1), rollout=True)
     assert answer.final["rag/llm-0"] == "n1"
+
+
+def test_a_new_pod_that_names_its_node_is_said_to_come_past_the_scheduler() -> None:
+    body = {"nodeName": "n1", "containers": [{"name": "c", "image": "x"}]}
+    new = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "nn", "namespace": "rag"}, "spec": body}
+    (note,) = gathered(new).assumptions
+    assert "no scheduler looks at rag/nn on n1" in note
+    assert gathered(running("x", "n1", 1)).assumptions == ()

@@ -181,7 +181,7 @@ class _Gatherer:
         if bound:
             more = f" and {len(bound) - 3} more" if len(bound) > 3 else ""
             self.assumptions[
-                f"spec.nodeName is set in the files, so no scheduler looks at {', '.join(bound[:3])}{more}: taken to run there; "
+                f"spec.nodeName is set in the files: no scheduler looks at {', '.join(bound[:3])}{more}: taken to run there; "
                 "where one does not fit, its kubelet rejects it, which is not played"
             ] = None
 

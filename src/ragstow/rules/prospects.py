@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ragstow.cluster.build import RawObject, make
+from ragstow.cluster.build import build
 from ragstow.cluster.objects import KubeObject
 from ragstow.rules.context import Context
 from ragstow.rules.engines import GPU_DOMAIN, limits
@@ -56,7 +56,7 @@ def in_cluster(context: LintContext, ask: Callable[[Context], Iterable[Finding |
 def _ahead(context: LintContext, cluster: Context) -> tuple[Context, Mapping[str, PodSpec]]:
     """The cluster with one waiting pod for each pod spec of the manifests; remembered, since several rules ask."""
 
-    def build() -> tuple[Context, Mapping[str, PodSpec]]:
+    def made() -> tuple[Context, Mapping[str, PodSpec]]:
         places: dict[str, PodSpec] = {}
         gone: list[KubeObject] = []
         tolerated = _tolerates_by_itself(cluster)
@@ -64,7 +64,9 @@ def _ahead(context: LintContext, cluster: Context) -> tuple[Context, Mapping[str
         for number, spec in enumerate(context.pod_specs):
             if spec.manifest.object.kind == "DaemonSet" or not _uses_gpus(spec):
                 continue
-            pod = make(RawObject(_pod(spec, number, tolerated)))
+            pod = next(iter(build([_pod(spec, number, tolerated)]).pods), None)
+            if pod is None:
+                continue  # its requests are no quantities, which the reader has no reason to look at in a template
             gone.extend(cluster.owners.pods(spec.manifest.object))
             places[f"{pod.namespace}/{pod.name}"] = spec
             put.append(pod)
@@ -72,7 +74,7 @@ def _ahead(context: LintContext, cluster: Context) -> tuple[Context, Mapping[str
         elsewhere = cluster.elsewhere
         return replace(cluster, snapshot=snapshot, pending=elsewhere(snapshot) if elsewhere is not None else None), places
 
-    return context.remember("ahead", build)
+    return context.remember("ahead", made)
 
 
 def _counts(manifest: Manifest) -> bool:

@@ -221,3 +221,8 @@ def test_against_a_cluster(capsys: Capture) -> None:
     made = found(capsys, "-f", written("pod.yaml", text), "--from", shared)
     assert made["source"]["kind"] == "archive"
     assert "sharing-request-gt-one" in {rule for _, _, rule in places(made)}
+
+
+@pytest.mark.parametrize("folder", sorted((DATA / "render").iterdir()), ids=lambda path: path.name)
+def test_what_render_writes_is_clean(capsys: Capture, folder: Path) -> None:
+    assert found(capsys, "-f", str(folder), code=0)["findings"] == []

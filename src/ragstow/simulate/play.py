@@ -245,12 +245,12 @@ class Play:
         )
 
     def _words(self, attempt: Attempt, workload: str | None) -> tuple[tuple[Reason, int], ...]:
-        """The refusals in words, for the first of a workload's pods with the same event, up to a number of events."""
+        """The refusals in words, for a pod or the first of a workload's pods with the same event, up to a number of them."""
         decision = attempt.decision
         cycle = self.engine.cycles.get(attempt.pod.pod.scheduler)
         if attempt.node is not None or cycle is None or not decision.statuses:
             return ()
-        group = (workload or "", attempt.message)
+        group = (workload or attempt.pod.key, attempt.message)
         if group in self._explained or len(self._explained) >= _MOST_EXPLAINED:
             return ()
         self._explained.add(group)

@@ -13,7 +13,7 @@ from typing import Any
 from ragstow import quantity
 from ragstow.cluster.objects import Container, KubeObject, Node, OwnerRef, Pod, Resources, Taint, Toleration
 from ragstow.cluster.scope import DEFAULT_NAMESPACE, namespaced
-from ragstow.cluster.shapes import misfit
+from ragstow.cluster.shapecheck import misfit
 from ragstow.cluster.snapshot import Problem, Snapshot, Source
 from ragstow.errors import InputError, Place
 

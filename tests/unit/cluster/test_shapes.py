@@ -9,7 +9,8 @@ import pytest
 
 from ragstow.cluster.build import build
 from ragstow.cluster.read import read
-from ragstow.cluster.shapes import SHAPES, misfit
+from ragstow.cluster.shapecheck import misfit
+from ragstow.cluster.shapes import SHAPES
 from support import DATA
 
 RECORDED = sorted([*(DATA / "clusters").glob("*.tar.gz"), *(DATA / "clusters-broken").glob("*.tar.gz")])

@@ -63,7 +63,8 @@ class CudaImageNewerThanDriver(Rule):
             if known is None or context.cluster is None:
                 continue
             drivers = {name: context.cluster.inventory.node(name).cuda for name in known.nodes}
-            majors = {name: int(text.partition(".")[0]) for name, text in drivers.items() if text and text[0].isdigit()}
+            firsts = {name: (text or "").partition(".")[0] for name, text in drivers.items()}
+            majors = {name: int(first) for name, first in firsts.items() if first.isdecimal()}
             if len(majors) != len(drivers):
                 continue
             for path, container in demand.spec.containers():

@@ -70,7 +70,7 @@ class EngineImageForAnotherCard(Rule):
             has = {
                 node.name: f"{node.labels[_MAJOR]}.{node.labels[_MINOR]}"
                 for node in nodes
-                if {_MAJOR, _MINOR} <= {*node.labels}
+                if node.labels.get(_MAJOR, "").isdecimal() and node.labels.get(_MINOR, "").isdecimal()
             }
             for path, container in demand.spec.containers():
                 image = str(container.get("image") or "")

@@ -110,6 +110,7 @@ def shares(situation: Situation, service: Service) -> dict[str | None, range]:
     fewest: dict[str | None, int] = {}
     for node in situation.inventory.nodes:
         if node.sharing != "none":
-            fewest[node.product] = min(fewest.get(node.product, node.cards), max(node.cards, 1))
+            cards = max(node.cards, 1)
+            fewest[node.product] = min(fewest.get(node.product, cards), cards)
     least = 1 if "exclusive" in service.placement.sharing else 2
-    return {product: range(2, max(min(-(-pods // cards), _MOST_SHARES), least) + 1) for product, cards in fewest.items()}
+    return {product: range(2, max(min(-(-pods // size), _MOST_SHARES), least) + 1) for product, size in fewest.items()}

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from ragstow.errors import Reason
 from ragstow.plan.after import After, NodeAfter
 from ragstow.plan.problem import Slot, Steering
+from ragstow.plan.refusing import gib, listed
 
-GIB = 2**30
+_FOREIGN = "another pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,22 @@ class Crowd:
     pods: tuple[str, ...]
     taken_bytes: int
     card_bytes: int
+
+    @property
+    def names(self) -> str:
+        """The neighbours in words; several of one kind are counted."""
+        counted = {name: self.pods.count(name) for name in dict.fromkeys(self.pods)}
+        words = [
+            _FOREIGN
+            if name == _FOREIGN and number == 1
+            else f"{number} pods of others"
+            if name == _FOREIGN
+            else name
+            if number == 1
+            else f"{number} x {name}"
+            for name, number in counted.items()
+        ]
+        return listed(words)
 
 
 def worst_crowds(after: After, steering: Mapping[str, Steering]) -> list[Crowd]:
@@ -51,23 +68,22 @@ def worst_crowds(after: After, steering: Mapping[str, Steering]) -> list[Crowd]:
                     pods = 1 if member.name in steering.get(member.name, Steering()).not_beside else member.replicas
                     taken += [(member.name, group.option.need_bytes)] * pods
             if taken:
-                taken += [("another pod", need) for need in node.supply.foreign_bytes.get(slot.key, ())]
+                taken += [(_FOREIGN, need) for need in node.supply.foreign_bytes.get(slot.key, ())]
                 crowds.append(_crowd(node, slot, taken, slot.sharers))
     return crowds
 
 
 def unsafe(after: After, steering: Mapping[str, Steering]) -> list[Reason]:
     """Why some placement that scheduler and kubelet may choose does not fit a card; empty is the proof that none exists."""
-    return [
-        Reason(
-            "card-may-overflow",
-            f"{crowd.node}: {', '.join(crowd.pods)} may meet on one card and take {crowd.taken_bytes / GIB:.1f} of "
-            f"{crowd.card_bytes / GIB:.1f} GiB",
-            "fewer shares of a card, smaller budgets, or a mode that caps memory",
-        )
-        for crowd in worst_crowds(after, steering)
-        if crowd.taken_bytes > crowd.card_bytes
-    ]
+    return [_overflow(crowd) for crowd in worst_crowds(after, steering) if crowd.taken_bytes > crowd.card_bytes]
+
+
+def _overflow(crowd: Crowd) -> Reason:
+    if _FOREIGN in crowd.pods:
+        text = f"{crowd.node}: what {crowd.names} on one card take there is not in the API: each may take all of it"
+        return Reason("card-may-overflow", text, "shares that nobody else holds, or a mode that caps memory")
+    text = f"{crowd.node}: {crowd.names} may meet on one card and take {gib(crowd.taken_bytes)} of {gib(crowd.card_bytes)}"
+    return Reason("card-may-overflow", text, "fewer shares of a card, smaller budgets, or a mode that caps memory")
 
 
 def start_order(after: After) -> dict[str, tuple[str, ...]]:

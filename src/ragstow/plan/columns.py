@@ -115,10 +115,16 @@ class Columns:
         return [(self.use[choice], 1) for choice, option in self.choices() if not option.current]
 
     def complexity(self) -> list[Term]:
-        """Modes, simplest first; then the order of the options (the smallest slot that holds the component first)."""
-        return [
-            (self.use[choice], MODE_ORDER.index(self.slot(option).mode) * 1000 + choice[1]) for choice, option in self.choices()
-        ]
+        """Modes, simplest first."""
+        return [(self.use[choice], MODE_ORDER.index(self.slot(option).mode)) for choice, option in self.choices()]
+
+    def waste(self) -> list[Term]:
+        """Memory left unused, in squares of half GiB, so that small components leave the largest cards alone; then the pool."""
+        terms: list[Term] = []
+        for choice, option in self.choices():
+            unused = max(self.slot(option).memory_bytes - option.need_bytes, 0) / 2**29
+            terms.append((self.use[choice], 2 * round(unused * unused) * self.size(choice) + (not option.pooled)))
+        return terms
 
     def names(self) -> list[Term]:
         """Nodes in the order of their names."""

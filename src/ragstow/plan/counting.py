@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ragstow.plan.columns import Choice, Columns
 from ragstow.plan.milp import Term
-from ragstow.plan.problem import NodeSupply
+from ragstow.plan.problem import Cut, NodeSupply
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,26 @@ class _Pool:
     by_cards: int
 
 
-def count_cards(columns: Columns) -> list[Term]:
-    """Physical cards that the service may touch, as terms over the programme's variables (rows are added to it)."""
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Physical cards as terms over the programme's variables: `most` that pods may touch, and the fewest that could do, where
+    each of them falls well (`best`; shares count in both as they are spread)."""
+
+    most: list[Term]
+    best: list[Term]
+
+
+def count_cards(columns: Columns) -> Cards:
+    """What the service sits on; rows are added to the programme."""
+    alone = _alone_cards(columns)
     pools = _pools(columns)
-    return [*_alone_cards(columns), *_pods(columns, pools), *_cards(columns, pools)]
+    shared = [pool for pool in pools if columns.problem.slots[pool.key].sharers > 1]
+    sliced = [pool for pool in pools if columns.problem.slots[pool.key].sharers == 1]
+    spread = [*_pods(columns, shared), *_cards(columns, shared)]
+    return Cards(
+        [*alone, *spread, *_pods(columns, sliced), *_cards(columns, sliced)],
+        [*alone, *spread, *_slices_at_best(columns)],
+    )
 
 
 def _alone_cards(columns: Columns) -> list[Term]:
@@ -111,3 +127,33 @@ def _present(columns: Columns, pools: list[_Pool], node: NodeSupply) -> list[Ter
             free = [by_free[pool.key]] if pool.key in by_free else []
             columns.milp.at_least([(touched, 1), (pool.by_cards, -number), *turns, *free], 0)
     return counted
+
+
+def _slices_at_best(columns: Columns) -> list[Term]:
+    """The fewest cut cards that hold all pods on slices."""
+    cards: list[Term] = []
+    keys = [
+        key
+        for key in dict.fromkeys(option.slot for _, option in columns.choices() if not option.bundle)
+        if not columns.problem.slots[key].alone and columns.problem.slots[key].sharers == 1
+    ]
+    for node in columns.problem.nodes:
+        counted: list[tuple[Cut, int]] = []
+        for cut in dict.fromkeys(node.present):
+            if any(cut.number(key) and node.free.get(key, 0) for key in keys):
+                number = node.present.count(cut)
+                held = columns.milp.variable(number)
+                columns.milp.at_most([(held, 1), *((variable, number) for variable in columns.turns(node))], number)
+                counted.append((cut, held))
+        for config in node.configs:
+            for index, cut in enumerate(config.cuts):
+                if any(cut.number(key) for key in keys):
+                    held = columns.milp.variable(node.cards)
+                    columns.milp.at_most([(held, 1), (columns.cut[node.name, config.name, index], -1)], 0)
+                    counted.append((cut, held))
+        for key in keys:
+            wanted = columns.wanted(node, key)
+            if wanted:
+                columns.milp.at_most([*wanted, *((held, -cut.number(key)) for cut, held in counted)], 0)
+        cards += [(held, 1) for _, held in counted]
+    return cards

@@ -1,8 +1,9 @@
 """The exact solver: the programme proposes, the proof disposes.
 
-Objectives are minimised one after the other (INTERFACE 3): pods of others disturbed, cards, nodes that change, running pods
-that would move, modes, names. Each proposal is proved; what fails is cut off and the programme asked again. Nothing here
-depends on time, so the answer is the same on every machine.
+Objectives are minimised one after the other (INTERFACE 3): pods of others disturbed, cards that may be touched, nodes that
+change, running pods that would move, the cards that would do at best, modes, memory left unused, names. Each proposal is
+proved; what fails is cut off and the programme asked again. Nothing here depends on time, so the answer is the same on every
+machine.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class _Search:
     def __init__(self, problem: Problem, *, quick: bool = False) -> None:
         self.problem = problem
         self.columns = Columns(problem)
-        self.cards = count_cards(self.columns)
+        counted = count_cards(self.columns)
+        self.cards, self.at_best = counted.most, counted.best
         ask_promises(self.columns)
         if problem.max_cards is not None:
             self.columns.milp.at_most(self.cards, problem.max_cards)
@@ -183,6 +185,6 @@ def solve(problem: Problem) -> Answer:
     stages = [columns.reconfigured()]
     if any(option.current for _, option in columns.choices()):
         stages.append(columns.moved())
-    for objective in (*stages, columns.complexity(), columns.names()):
+    for objective in (*stages, search.at_best, columns.complexity(), columns.waste(), columns.names()):
         best = search.refine(best, objective)
     return Answer(best, bound, complete)

@@ -64,6 +64,8 @@ def ways_out(tried: Attempt) -> tuple[Alternative, ...]:
         for lever in levers(service, tried.situation.facts):
             _smaller(search, lever)
     _cluster(search, steps)
+    if not search.ways:
+        _both(search, steps)
     return tuple(way for _, _, way in sorted(search.ways, key=lambda item: item[:2])[:_MOST_SHOWN])
 
 
@@ -120,6 +122,17 @@ def _smaller(search: _Search, lever: list[Step]) -> None:
         if made is not None:
             search.add(_SMALLER, step.text, dict(step.changes), made)
             return
+
+
+def _both(search: _Search, steps: list[Step]) -> None:
+    """Where nothing alone does: the hardest step of one lever with as few promises lifted as suffice."""
+    for lever in levers(search.tried.service, search.tried.situation.facts):
+        for step in lever if _mixed(lever) else lever[-1:]:
+            found = _fewest(search, [*steps, step], None)
+            if found is not None:
+                text, changes = together(found[0])
+                search.add(_SMALLER + len(found[0]), text, changes, found[1])
+                return
 
 
 def _mixed(lever: list[Step]) -> bool:

@@ -14,6 +14,9 @@ from ragstow.plan.after import fits
 from ragstow.plan.milp import Milp, Solution, Term
 from ragstow.plan.problem import MODE_ORDER, Component, Config, Cut, Design, NodeState, NodeSupply, Option, Problem, Slot
 
+_FINE = 128
+"""More than twice the shares of a card (48 at most), so that memory counts before them."""
+
 Choice = tuple[str, int]
 """(component, index of its option)."""
 
@@ -119,11 +122,15 @@ class Columns:
         return [(self.use[choice], MODE_ORDER.index(self.slot(option).mode)) for choice, option in self.choices()]
 
     def waste(self) -> list[Term]:
-        """Memory left unused, in squares of half GiB, so that small components leave the largest cards alone; then the pool."""
+        """Memory left unused, in squares of half GiB, so that small components leave the largest cards alone; then few shares,
+        then the pool."""
         terms: list[Term] = []
         for choice, option in self.choices():
-            unused = max(self.slot(option).memory_bytes - option.need_bytes, 0) / 2**29
-            terms.append((self.use[choice], 2 * round(unused * unused) * self.size(choice) + (not option.pooled)))
+            slot = self.slot(option)
+            part = slot.memory_bytes * (slot.sharers if slot.capped else 1)
+            unused = max(part - option.need_bytes, 0) / 2**29
+            weight = _FINE * round(unused * unused) * self.size(choice) + 2 * slot.sharers + (not option.pooled)
+            terms.append((self.use[choice], weight))
         return terms
 
     def names(self) -> list[Term]:

@@ -23,7 +23,7 @@ from ragstow.sizing import Slot as SizedSlot
 from ragstow.spec.model import Component, Service, SharingMode
 
 ISOLATION = ("none", "memory", "fault")
-_BUNDLE_MOST = 4
+_BUNDLE_MOST = 6
 """Components that one claim is shared by at most; more are not tried."""
 
 

@@ -80,6 +80,12 @@ IMAGE_VOLUMES = Behaviour(
     "KEP-4639; plugins/imagelocality",
     (((0, 0, 0), "none"), ((1, 36, 0), "size"), ((1, 37, 0), "size-and-clamp")),
 )
+PORTWORX_MIGRATED = _flag(
+    "portworx-migrated",
+    "Portworx volumes count under their CSI driver wherever a CSINode exists; before, where it lists the plugin as migrated",
+    "plugins/nodevolumelimits (read, not recorded)",
+    (1, 36, 0),
+)
 EXTENDED_CLAIMS = _flag(
     "extended-claims",
     "extended resources may be backed by device classes",
@@ -207,7 +213,8 @@ BATCHING = _flag(
 TABLE: tuple[Behaviour[bool] | Behaviour[str], ...] = (
     NODE_NAME_FIRST, DYNAMIC_RESOURCES, DECLARED_FEATURES, FIT_UNRESOLVABLE, POD_LEVEL_RESOURCES, RESIZE_THREE_SUMS,
     POD_LEVEL_RESIZE, GATED_NOMINATIONS, CSI_DRIVER_CHECK, BALANCED_DELTA, CLAIM_SCORE, VOLUME_SCORE, IMAGE_VOLUMES,
-    EXTENDED_CLAIMS, TAINT_TEXT_SHORT, RWOP_TEXT_LONG, PREEMPTION_TEXT, NO_CLAIMS_TEXT, BUDGETS_STOP, DRA_PARTITIONS,
+    EXTENDED_CLAIMS, TAINT_TEXT_SHORT, RWOP_TEXT_LONG, PREEMPTION_TEXT, NO_CLAIMS_TEXT, BUDGETS_STOP, PORTWORX_MIGRATED,
+    DRA_PARTITIONS,
     DEVICE_TAINT_RULES, DRA_POOLS_SORTED, DRA_POOLS_WHOLE, DRA_INVALID_POOL_SKIPPED, DRA_DISTINCT, DRA_LIMIT_TEXT_REQUEST,
     DRA_TIMEOUT_ERROR, BATCHING, DRA_ALTERNATIVE_INDEX, DRA_CEL_ERROR_DEVICE,
     DRA_COUNTERS_BY_DRIVER, DRA_COUNTERS_EVERYWHERE, DRA_ANY_SHARE, DRA_ALL_STATIC, DRA_STEP_FORMAT,

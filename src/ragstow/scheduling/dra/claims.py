@@ -42,7 +42,6 @@ def of_pod(pod: Pod, cluster: DraCluster) -> tuple[Claim, ...]:
         ClaimProblem: a claim is missing, being deleted, or another pod's.
     """
     found: list[Claim] = []
-    generated = {str(item.get("name")) for item in pod.spec.get("resourceClaims") or () if not item.get("resourceClaimName")}
     made = {str(item.get("name")): item for item in pod.status.get("resourceClaimStatuses") or ()}
     for entry in pod.spec.get("resourceClaims") or ():
         name = _name(pod, entry, made)
@@ -53,7 +52,7 @@ def of_pod(pod: Pod, cluster: DraCluster) -> tuple[Claim, ...]:
             raise ClaimProblem(f'could not find ResourceClaim "{pod.namespace}/{name}"')
         if claim.deleted:
             raise ClaimProblem(f'resourceclaim "{name}" is being deleted')
-        if str(entry.get("name")) in generated and claim.owner_uid != pod.uid:
+        if not entry.get("resourceClaimName") and claim.owner_uid != pod.uid:
             raise ClaimProblem(f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)")
         found.append(claim)
     return tuple(found)

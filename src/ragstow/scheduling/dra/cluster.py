@@ -36,7 +36,7 @@ class DraCluster:
         self.classes: dict[str, DeviceClass] = {
             item.name: strategy.admit_class(parse.device_class(item), rules) for item in world.objects("DeviceClass", GROUP)
         }
-        self._by_resource = _resources(self.classes.values())
+        self._by_resource = _resources(self.classes.values(), implicit=rules.extended)
         slices = [parse.resource_slice(item) for item in world.objects("ResourceSlice", GROUP)]
         claims = [parse.resource_claim(item) for item in world.objects("ResourceClaim", GROUP)]
         self.pools = PoolIndex(_admitted(slices, world, rules), rules)
@@ -57,8 +57,6 @@ class DraCluster:
 
     def class_of(self, resource: str) -> DeviceClass | None:
         """The class that backs an extended resource, by its own name or by the implicit one."""
-        if resource.startswith(IMPLICIT_PREFIX) and self.rules.extended:
-            return self.classes.get(resource[len(IMPLICIT_PREFIX) :])
         return self._by_resource.get(resource)
 
     def inputs(self) -> Inputs:
@@ -72,7 +70,10 @@ class DraCluster:
         return (*self._assumed, *assumed.searched(pools, in_order=self.rules.pools_sorted))
 
     def allocate(self, claim: Claim, allocation: Allocation) -> None:
-        """Gives a claim (new ones are added) its devices."""
+        """Gives a claim (new ones are added) its devices; of a claim that a pod names twice the first allocation counts."""
+        known = self._claims.get((claim.namespace, claim.name))
+        if known is not None and known.allocation is not None:
+            return
         self.allocated.add(allocation)
         self._claims[(claim.namespace, claim.name)] = replace(claim, allocation=allocation)
 
@@ -120,11 +121,19 @@ def _admitted(slices: Iterable[Slice], world: World, rules: DraRules) -> list[Sl
     return [taints.with_rules(item, taint_rules) for item in admitted if item is not None]
 
 
-def _resources(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Extended resource -> class; of several classes the newest counts, then the lower name."""
+def _resources(classes: Iterable[DeviceClass], *, implicit: bool) -> dict[str, DeviceClass]:
+    """Resource -> class, by the name that a class gives and by its implicit one.
+
+    Of classes with the same resource the newest counts, then the lower name. The original looks at them in the order of their
+    names, and one that loses to an earlier one gets no implicit name either.
+    """
     found: dict[str, DeviceClass] = {}
     for item in sorted(classes, key=lambda entry: entry.name):
-        known = found.get(item.extended_resource)
-        if item.extended_resource and (known is None or item.created > known.created):
+        known = found.get(item.extended_resource) if item.extended_resource else None
+        if known is not None and item.created <= known.created:
+            continue
+        if item.extended_resource:
             found[item.extended_resource] = item
+        if implicit:
+            found[IMPLICIT_PREFIX + item.name] = item
     return found

@@ -1,7 +1,7 @@
 """NodeVolumeLimits: how many volumes of a CSI driver a node can attach (plugins/nodevolumelimits/csi.go).
 
 A volume that several pods of the node use counts once; a claim without a volume counts under its class's provisioner. Volumes
-of in-tree plugins that were migrated to CSI are not counted.
+of in-tree plugins count under the CSI driver that serves them now, on nodes that have a CSINode object.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from ragstow.cluster.objects import Pod
 from ragstow.errors import Reason
-from ragstow.scheduling.behaviours import CSI_DRIVER_CHECK
+from ragstow.scheduling.behaviours import CSI_DRIVER_CHECK, PORTWORX_MIGRATED
 from ragstow.scheduling.framework import (
     SKIP,
     CycleState,
@@ -26,8 +26,9 @@ from ragstow.scheduling.framework import (
 )
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import PodInfo
+from ragstow.scheduling.volumes import migration
 from ragstow.scheduling.volumes.cluster import VolumeCluster
-from ragstow.scheduling.volumes.model import VolumeClaim, claims_of
+from ragstow.scheduling.volumes.model import CsiNode, VolumeClaim, claims_of
 
 LIMIT_EXCEEDED = "node(s) exceed max volume count"
 
@@ -45,22 +46,24 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         super().__init__(handle, args)
         self._cluster = handle.world.view(VolumeCluster)
         self._check_driver = CSI_DRIVER_CHECK.at(handle.release)
+        self._portworx = PORTWORX_MIGRATED.at(handle.release)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]) -> Status | None:
-        """Skip for a pod without claims."""
-        return None if any(claims_of(pod.pod)) else SKIP
+        """Skip for a pod without claims and disks."""
+        inline = any(migration.translated(item) for item in pod.pod.spec.get("volumes") or ())
+        return None if inline or any(claims_of(pod.pod)) else SKIP
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Refused where a driver's limit would be exceeded."""
+        csi_node = self._cluster.csi_nodes.get(node.name)
         try:
-            wanted = self._volumes(pod.pod, new=True)
+            wanted = self._volumes(pod.pod, csi_node, new=True)
         except _Missing as error:
             return unresolvable(str(error))
         except ValueError as error:
             return failure(str(error))
         if not wanted:
             return None
-        csi_node = self._cluster.csi_nodes.get(node.name)
         if self._check_driver:
             for driver in sorted(set(wanted.values())):
                 known = self._cluster.drivers.get(driver)
@@ -69,7 +72,10 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         limits = {driver: limit for driver, limit in (csi_node.limits if csi_node else {}).items() if limit is not None}
         if not limits:
             return None
-        attached, added = self._counts(wanted, node)
+        try:
+            attached, added = self._counts(wanted, node)
+        except ValueError as error:
+            return failure(str(error))
         exceeded = any(driver in limits and attached[driver] + count > limits[driver] for driver, count in added.items())
         return unschedulable(LIMIT_EXCEEDED) if exceeded else None
 
@@ -78,7 +84,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         csi_node = self._cluster.csi_nodes.get(node.name)
         if LIMIT_EXCEEDED not in status.texts or csi_node is None:
             return super().explain(state, pod, node, status)
-        attached, added = self._counts(self._volumes(pod.pod, new=True), node)
+        attached, added = self._counts(self._volumes(pod.pod, csi_node, new=True), node)
         return tuple(
             Reason(
                 "volume-limit",
@@ -91,14 +97,19 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     def _counts(self, wanted: dict[str, str], node: NodeInfo) -> tuple[Counter[str], Counter[str]]:
         here: dict[str, str] = {}
+        csi_node = self._cluster.csi_nodes.get(node.name)
         for other in node.pods:
-            here.update(self._volumes(other.pod, new=False))
+            here.update(self._volumes(other.pod, csi_node, new=False))
         listed = {name: driver for name, driver in self._cluster.attachments(node.name).items() if name not in here}
         attached = Counter([*here.values(), *listed.values()])
         return attached, Counter(driver for name, driver in wanted.items() if name not in here)
 
-    def _volumes(self, pod: Pod, *, new: bool) -> dict[str, str]:
+    def _volumes(self, pod: Pod, csi_node: CsiNode | None, *, new: bool) -> dict[str, str]:
         found: dict[str, str] = {}
+        for volume in pod.spec.get("volumes") or ():
+            disk = migration.translated(volume)
+            if disk is not None and self._migrated(disk[0], csi_node):
+                found[f"{migration.DRIVERS[disk[0]]}/{disk[1]}"] = migration.DRIVERS[disk[0]]
         for item in claims_of(pod):
             if not item.claim:
                 raise ValueError("PersistentVolumeClaim had no name")
@@ -110,17 +121,26 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
                     )
                 continue
             if item.ephemeral and claim.owner_uid != pod.uid:
-                if new:
-                    raise ValueError(f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)")
-                continue
-            identity = self._identity(claim)
+                raise ValueError(f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)")
+            identity = self._identity(claim, csi_node)
             if identity is not None:
                 found[f"{identity[0]}/{identity[1]}"] = identity[0]
         return found
 
-    def _identity(self, claim: VolumeClaim) -> tuple[str, str] | None:
+    def _identity(self, claim: VolumeClaim, csi_node: CsiNode | None) -> tuple[str, str] | None:
         volume = self._cluster.volume(claim.volume_name) if claim.volume_name else None
+        if volume is not None and volume.csi is not None:
+            return volume.csi if all(volume.csi) else None
         if volume is not None:
-            return volume.csi if volume.csi and all(volume.csi) else None
+            disk = volume.in_tree
+            return (migration.DRIVERS[disk[0]], disk[1]) if disk is not None and self._migrated(disk[0], csi_node) else None
         known = self._cluster.classes.get(claim.class_name) if claim.class_name else None
-        return (known.provisioner, f"unbound-{claim.key}") if known and known.provisioner else None
+        provisioner = known.provisioner if known is not None else ""
+        if provisioner in migration.DRIVERS:
+            provisioner = migration.DRIVERS[provisioner] if self._migrated(provisioner, csi_node) else ""
+        return (provisioner, f"unbound-{claim.key}") if provisioner and provisioner not in migration.UNCOUNTED else None
+
+    def _migrated(self, plugin: str, csi_node: CsiNode | None) -> bool:
+        if csi_node is None:
+            return False
+        return plugin != migration.PORTWORX or self._portworx or plugin in csi_node.migrated

@@ -12,6 +12,7 @@ from ragstow.cluster.objects import Node
 from ragstow.quantity import Quantity
 from ragstow.scheduling.selectors import node_selector
 from ragstow.scheduling.volumes import model
+from ragstow.scheduling.volumes.migration import DRIVERS
 from ragstow.scheduling.volumes.model import CsiDriver, CsiNode, StorageCapacity, StorageClass, Volume, VolumeClaim
 from ragstow.scheduling.world import World
 
@@ -82,6 +83,7 @@ class VolumeCluster:
         zone = node.labels.get(ZONE)
         terms = [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]
         known = self.classes.get(claim.class_name)
+        provisioner = known.provisioner if known is not None else ""
         name = f"provisioned-{claim.name}"
         if name in self._volumes:
             name = f"provisioned-{claim.namespace}-{claim.name}"
@@ -97,7 +99,7 @@ class VolumeCluster:
             claim=None,
             phase="Bound",
             deleted=False,
-            csi=(known.provisioner if known else "", name),
+            csi=(DRIVERS.get(provisioner, provisioner), name),
         )
         self._by_class.setdefault(claim.class_name, []).append(name)
         self.bind(claim, made)

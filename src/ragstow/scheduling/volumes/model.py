@@ -14,10 +14,12 @@ from ragstow.cluster.objects import KubeObject, Pod
 from ragstow.quantity import Quantity
 from ragstow.quantity import parse as parse_quantity
 from ragstow.scheduling.selectors import NOTHING, NodeSelector, Selector, label_selector, node_selector
+from ragstow.scheduling.volumes.migration import translated
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 BOUND_ANNOTATION = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
+MIGRATED_ANNOTATION = "storage.alpha.kubernetes.io/migrated-plugins"
 WAIT = "WaitForFirstConsumer"
 
 Raw = Mapping[str, Any]
@@ -65,6 +67,8 @@ class Volume:
     phase: str
     deleted: bool
     csi: tuple[str, str] | None
+    in_tree: tuple[str, str] | None = None
+    """(plugin, handle under its CSI driver) of a volume of an in-tree plugin."""
 
     def claimed_by(self, claim: VolumeClaim) -> bool:
         """Whether the volume is bound to this claim, by name and (where given) uid."""
@@ -96,10 +100,11 @@ class CsiDriver:
 
 @dataclass(frozen=True, slots=True)
 class CsiNode:
-    """A CSINode: driver -> volumes that can be attached (None: no limit)."""
+    """A CSINode: driver -> volumes that can be attached (None: no limit); `migrated` in-tree plugins by its annotation."""
 
     name: str
     limits: Mapping[str, int | None]
+    migrated: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +162,7 @@ def volume(item: KubeObject) -> Volume:
         phase=str((item.raw.get("status") or {}).get("phase") or ""),
         deleted=item.deleted is not None,
         csi=None if csi is None else (str(csi.get("driver") or ""), str(csi.get("volumeHandle") or "")),
+        in_tree=translated(spec, item.labels),
     )
 
 
@@ -182,7 +188,8 @@ def csi_driver(item: KubeObject) -> CsiDriver:
 def csi_node(item: KubeObject) -> CsiNode:
     """Reads a CSINode."""
     drivers = (item.raw.get("spec") or {}).get("drivers") or ()
-    return CsiNode(item.name, {str(one.get("name")): (one.get("allocatable") or {}).get("count") for one in drivers})
+    limits = {str(one.get("name")): (one.get("allocatable") or {}).get("count") for one in drivers}
+    return CsiNode(item.name, limits, frozenset(item.annotations.get(MIGRATED_ANNOTATION, "").split(",")))
 
 
 def storage_capacity(item: KubeObject) -> StorageCapacity:

@@ -44,6 +44,14 @@ def test_a_shared_claim_is_free_when_its_last_pod_has_gone() -> None:
     assert player.refusals(pod("r", "d")) == {}
 
 
+def test_a_claim_that_a_pod_names_twice_has_its_devices_once() -> None:
+    player = cluster(raw_claim("c", GPU), raw_claim("d", GPU), devices=2)
+    twice = pod("p", "c", "c")
+    booked = player.place(twice, "n0")
+    assert [item["device"] for item in booked["devices"]["c"]["results"]] == ["gpu-0"]
+    assert player.refusals(pod("q", "d")) == {}
+
+
 @pytest.mark.parametrize(
     ("claims", "text"),
     [

@@ -86,3 +86,12 @@ def test_of_two_classes_the_newer_counts() -> None:
     new["metadata"]["creationTimestamp"] = "2026-01-02T00:00:00Z"
     booked = Player([node("n0"), old, new, raw_slice("n0", ["gpu-0"])]).place(pod("p", c={NAME: "1"}), "n0")
     assert booked["extended_requests"] == ["container-0-request-0=gpu x1"]
+
+
+def test_a_class_that_lost_its_resource_has_no_implicit_name() -> None:
+    """The original leaves it out altogether, where it comes after the winner."""
+    first, second = raw_class("a", resource=NAME), raw_class("b", resource=NAME)
+    player = Player([node("n0"), first, second, raw_slice("n0", ["gpu-0"])])
+    assert player.refusals(pod("p", c={"deviceclass.resource.kubernetes.io/a": "1"})) == {}
+    lost = "deviceclass.resource.kubernetes.io/b"
+    assert player.refusals(pod("p", c={lost: "1"})) == {"n0": (f"Insufficient {lost}",)}

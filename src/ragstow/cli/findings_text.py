@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import click
 
-from ragstow.rules.fixes import paste
+from ragstow.rules.fixes import paste, pattern
 from ragstow.rules.model import SEVERITIES, Evidence, Finding, Report, Unknown
 from ragstow.rules.times import ago
 
@@ -77,6 +77,8 @@ def _finding(finding: Finding, now: str, room: int, wide: bool, style: Style) ->
     command = paste(finding.fix)
     if command:
         yield f"{' ' * _LABEL}$ {command}"
+    if pattern(finding.fix):
+        yield f"{'such as'.ljust(_LABEL)}{pattern(finding.fix)}"
     if finding.fix.disruption not in ("", "none"):
         yield from _part("disturbs", finding.fix.disruption, room)
     if finding.fix.check:

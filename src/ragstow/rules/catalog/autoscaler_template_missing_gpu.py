@@ -82,8 +82,8 @@ class AutoscalerTemplateMissingGpu(Rule):
                 "No node offers it now, and the template from which the autoscaler judges a new node of the group does not declare it.",
                 Fix(
                     "Declare the GPU (and the group's labels and taints) in the node group's template tags, use an autoscaler that knows the "
-                    "machine type, or keep one node in the group.",
-                    command=f"AWS: tag the group k8s.io/cluster-autoscaler/node-template/resources/{resource}=1",
+                    "machine type, or keep one node in the group. For an AWS group that is the tag "
+                    f"k8s.io/cluster-autoscaler/node-template/resources/{resource} with the number of GPUs.",
                     check="the event becomes TriggeredScaleUp",
                 ),
                 refusal.group.objects,

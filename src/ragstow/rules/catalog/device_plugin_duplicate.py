@@ -87,7 +87,9 @@ class DevicePluginDuplicate(Rule):
                 "Each registration at the kubelet replaces the other's devices, so that counts and sharing depend on who came last.",
                 Fix(
                     "Keep one: uninstall the other, or switch it off on these nodes.",
-                    command=f"kubectl label node {names[0]} nvidia.com/gpu.deploy.device-plugin=false --overwrite   # the operator's",
+                    command=f"kubectl label node {' '.join(names[:10])} nvidia.com/gpu.deploy.device-plugin=false --overwrite   # the operator's"
+                    if context.snapshot.of("ClusterPolicy", "nvidia.com")
+                    else "",
                     disruption="running pods keep their devices",
                     check="one plugin pod for each node; allocatable stays",
                 ),

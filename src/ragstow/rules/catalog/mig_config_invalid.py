@@ -85,7 +85,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 
-from ragstow.cluster.objects import Node
+from ragstow.cluster.objects import KubeObject, Node
 from ragstow.rules.configs import ConfigText, config_texts, layouts, trouble
 from ragstow.rules.context import Context
 from ragstow.rules.engines import is_device
@@ -178,7 +178,7 @@ class MigConfigInvalid(Rule):
                 if groups
                 else ""
             ),
-            _fix(nodes[0].name, name, known),
+            _fix(nodes[0].name, name, known, next((config.map for config in (broken or configs)), None)),
             (
                 *map(ObjectRef.of, nodes),
                 *(group.workload for group in groups),
@@ -204,13 +204,16 @@ def _offered(context: Context, resource: str) -> bool:
     return any(node.resources[resource].capacity for node in context.inventory.nodes if resource in node.resources)
 
 
-def _fix(node: str | None, name: str = "", known: Sequence[str] = ()) -> Fix:
+def _fix(node: str | None, name: str = "", known: Sequence[str] = (), config: KubeObject | None = None) -> Fix:
     # Any other layout would cut the cards in a way that nobody asked for: only one of nearly the same name is offered.
-    layout = next(iter(difflib.get_close_matches(name, known, 1)), "<layout>")
+    layout = next(iter(difflib.get_close_matches(name, [other for other in known if other != name], 1)), "")
+    edit = f"kubectl -n {config.namespace} edit configmap {config.name}" if config is not None else ""
     return Fix(
         "Mend or add the layout in the MIG manager's ConfigMap (devices: all or a list; profiles of this card), or set the label to a "
         "layout that exists; then set the label again.",
-        command=f"kubectl label node {node or '<node>'} {_CONFIG}={layout} --overwrite",
+        command=f"kubectl label node {node or '<node>'} {_CONFIG}={layout} --overwrite"
+        if layout and name not in known
+        else edit,
         disruption="cards must be idle to be cut",
         check=f"kubectl get node {node or '<node>'} -L {_CONFIG} -L {_STATE}   # success",
     )

@@ -97,9 +97,10 @@ from typing import Any
 
 from ragstow.cluster.objects import KubeObject, Node
 from ragstow.rules.context import Context
+from ragstow.rules.fixes import template_patch
 from ragstow.rules.index.stack import template
 from ragstow.rules.manifests import LintContext
-from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.prospects import in_cluster
 from ragstow.rules.rule import Rule
 from ragstow.rules.selection import unmet, wanted_values
@@ -154,6 +155,7 @@ class NodeSelectorMismatch(Rule):
             + (f"; there it is {', '.join(has)}." if has else "; they do not have it at all."),
             Fix(
                 f"Select {key} with a value that the nodes have" + (f" ({', '.join(has)})" if has else "") + ", or drop it.",
+                patch=_patch(group, key, has),
                 disruption=f"restarts {group.workload}",
                 check=f"kubectl get nodes -L {key}",
             ),
@@ -200,6 +202,15 @@ class NodeSelectorMismatch(Rule):
     def lint(self, context: LintContext) -> Iterator[Finding]:
         """The same for pods that these manifests would make, against the cluster."""
         yield from in_cluster(context, self.diagnose)
+
+
+def _patch(group: Waiting, key: str, has: list[str]) -> Patch | None:
+    """Where the nodes agree on a value and a nodeSelector asks for another: that one."""
+    return (
+        template_patch(group.workload, {"nodeSelector": {key: has[0]}})
+        if len(has) == 1 and key in group.pod.node_selector
+        else None
+    )
 
 
 _OPTIONAL = frozenset({"mps-daemon", "driver", "mig-manager", "dcgm-exporter", "dra-driver", "container-toolkit", "validator"})

@@ -51,14 +51,16 @@ Quiet (lint): one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ragstow.rules.context import Context
 from ragstow.rules.demand import shared_only
-from ragstow.rules.engines import gpu_limits
+from ragstow.rules.engines import gpu_limits, is_device
+from ragstow.rules.fixes import resources_patch
 from ragstow.rules.grouping import by_workload, evidence, sure
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.manifests import LintContext
-from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
 
 
@@ -72,20 +74,21 @@ class SharingRequestGtOne(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that the kubelet rejects for it."""
-        for site, hits in by_workload(context, context.texts.of_cause(self.cause)):
+        for site, members in by_workload(context, context.texts.of_cause(self.cause)):
             yield self.finding(
                 f"{site.words} asks for several shares of one shared GPU resource and is rejected at admission",
                 "Shares of a card are not additive: the plugin allows one for each container. The pod is Failed for good; its controller "
                 "makes the next one, which fails the same way.",
                 Fix(
                     "Ask for 1; for more memory use fewer replicas for each card, a MIG slice or a whole card.",
+                    patch=_patch(site.workload, members),
                     disruption=f"restarts {site.words}",
                     check="the pod reaches Running",
                 ),
                 site.objects,
-                evidence=evidence(hits),
+                evidence=evidence(members),
                 held=site.pods,
-                confidence=sure(hits),
+                confidence=sure(members),
             )
 
     def lint(self, context: LintContext) -> Iterator[Finding]:
@@ -106,3 +109,15 @@ class SharingRequestGtOne(Rule):
                             file=pod.manifest.file,
                             line=pod.manifest.line(*path, "resources", "limits", name),
                         )
+
+
+def _patch(workload: ObjectRef | None, hits: Sequence[Hit]) -> Patch | None:
+    """The one container that asks for several shares of one resource asks for one."""
+    pod = next((hit.text.pod for hit in hits if hit.text.pod is not None), None)
+    asking = [
+        (container, name)
+        for container in (pod.containers if pod is not None else ())
+        for name, count in container.limits.items()
+        if is_device(name) and count > 1
+    ]
+    return resources_patch(workload, asking[0][0], {asking[0][1]: 1}) if workload is not None and len(asking) == 1 else None

@@ -87,13 +87,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ragstow.cluster.objects import Container
 from ragstow.rules.context import Context
 from ragstow.rules.engines import gpu_limits, has_claims
+from ragstow.rules.fixes import template_patch
 from ragstow.rules.index.states import PodState
 from ragstow.rules.manifests import LintContext
-from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
 
+_PATIENT_SECONDS = 1200
 _SANE_SECONDS = 180
 """A budget below this is flagged by lint for a container with a GPU: weights of an 8 B model alone (16 GB) take two to three
 minutes at 1 Gbit/s of a registry or volume; see vLLM's and production-stack's own probes (10 minutes)."""
@@ -125,6 +128,7 @@ class StartupProbeTooShort(Rule):
                 Fix(
                     "Raise failureThreshold of the startup probe to cover the slowest start (600 s and more for an LLM server); give a "
                     "container that has only a liveness probe a startup probe.",
+                    patch=_longer(workload, container),
                     disruption=f"restarts {workload}",
                     check="the pod becomes Ready, restartCount stays",
                 ),
@@ -172,6 +176,16 @@ def _killed(context: Context, state: PodState) -> tuple[Evidence, ...]:
         if terms and restarted and (failing or any(_probe(c.raw) for c in state.pod.containers))
         else ()
     )
+
+
+def _longer(workload: ObjectRef, container: Container | None) -> Patch | None:
+    """A start-up probe of twenty minutes, or twice as long as it is, where the container has one."""
+    probe = container.raw.get("startupProbe") if container is not None else None
+    if container is None or not isinstance(probe, Mapping):
+        return None
+    patient = -(-_PATIENT_SECONDS // max(1, int(probe.get("periodSeconds") or 10)))
+    threshold = max(patient, 2 * int(probe.get("failureThreshold") or 3))
+    return template_patch(workload, {"containers": [{"name": container.name, "startupProbe": {"failureThreshold": threshold}}]})
 
 
 def _probe(container: Mapping[str, Any]) -> str:

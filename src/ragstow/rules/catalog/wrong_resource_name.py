@@ -78,8 +78,9 @@ from collections.abc import Iterator
 
 from ragstow.rules.context import Context
 from ragstow.rules.engines import GPU_DOMAIN, is_device
+from ragstow.rules.fixes import resources_patch
 from ragstow.rules.manifests import LintContext
-from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.prospects import in_cluster
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import FIT, TAINT, Waiting, gpu_nodes, waiting
@@ -123,6 +124,7 @@ class WrongResourceName(Rule):
                 f"offered by {', '.join(offered[name][:5])} only.",
                 Fix(
                     f"Ask for {close[0]} instead, or change the sharing or MIG configuration of the nodes so that {name} is offered.",
+                    patch=_patch(group, name, close[0]),
                     disruption=f"restarts {group.workload}",
                     check="the pod gets a node",
                 ),
@@ -139,6 +141,15 @@ class WrongResourceName(Rule):
     def lint(self, context: LintContext) -> Iterator[Finding]:
         """The same for pods that these manifests would make, against the cluster."""
         yield from in_cluster(context, self.diagnose)
+
+
+def _patch(group: Waiting, name: str, instead: str) -> Patch | None:
+    """The one container that asks for it asks for the other name."""
+    asking = [item for item in group.pod.containers if item.limits.get(name) or item.requests.get(name)]
+    if len(asking) != 1:
+        return None
+    count = asking[0].limits.get(name) or asking[0].requests[name]
+    return resources_patch(group.workload, asking[0], {name: None, instead: count})
 
 
 def _asked(context: Context, group: Waiting) -> list[str]:

@@ -97,7 +97,7 @@ def test_patches_apply_and_leave_a_valid_object() -> None:
         assert patch.type in ("merge", "strategic")
         changed = merged(target, json.loads(json.dumps(patch.content, default=dict)), by_name=patch.type == "strategic")
         assert changed != target, (where, finding.rule)
-        if patch.target.kind in ("Deployment", "StatefulSet", "DaemonSet") and "selector" in changed["spec"]:
+        if patch.target.kind in ("Deployment", "StatefulSet", "DaemonSet") and {"selector", "template"} <= set(changed["spec"]):
             bare = {key: value for key, value in changed.items() if key != "status"}
             kubernetes_validate.validate(bare, "1.37", strict=False)
             checked += 1

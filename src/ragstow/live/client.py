@@ -56,7 +56,7 @@ class Client(Protocol):
         """Server-side apply as field manager `ragstow`."""
         ...
 
-    def patch(self, resource: Resource, name: str, namespace: str, change: Object) -> dict[str, Any]:
+    def patch(self, resource: Resource, name: str, namespace: str, change: Object, *, dry_run: bool = False) -> dict[str, Any]:
         """A JSON merge patch."""
         ...
 
@@ -184,29 +184,35 @@ class ApiClient:
             "PATCH",
             resource.path(namespace, name),
             Right("patch", resource.plural, resource.group, namespace),
-            query={**query, **({"dryRun": "All"} if dry_run else {})},
+            query={**query, **_dry(dry_run)},
             body=item,
             content_type=_APPLY,
             role="apply",
         )
         return found
 
-    def create(self, item: Object) -> dict[str, Any]:
-        """Create an object, whose name may be generated."""
+    def create(self, item: Object, *, dry_run: bool = False) -> dict[str, Any]:
+        """Create an object, whose name may be generated; with `dry_run` the server does all but keep it.
+
+        Raises:
+            Conflict: an object of that name is there.
+            ApiError, ClusterError, TimeoutReached: as `Transport.send`.
+        """
         resource, _, namespace = self._locate(item)
         right = Right("create", resource.plural, resource.group, namespace)
+        query = {"fieldManager": _MANAGER, "fieldValidation": "Strict", **_dry(dry_run)}
         found: dict[str, Any] = self.transport.json(
-            "POST", resource.path(namespace), right, query={"fieldManager": _MANAGER}, body=item, role="apply"
+            "POST", resource.path(namespace), right, query=query, body=item, role="apply"
         )
         return found
 
-    def patch(self, resource: Resource, name: str, namespace: str, change: Object) -> dict[str, Any]:
-        """A JSON merge patch (RFC 7396), for labels and cordons."""
+    def patch(self, resource: Resource, name: str, namespace: str, change: Object, *, dry_run: bool = False) -> dict[str, Any]:
+        """A JSON merge patch (RFC 7396), for labels and cordons; with `dry_run` the server does all but keep it."""
         found: dict[str, Any] = self.transport.json(
             "PATCH",
             resource.path(namespace, name),
             Right("patch", resource.plural, resource.group, namespace),
-            query={"fieldManager": _MANAGER},
+            query={"fieldManager": _MANAGER, **_dry(dry_run)},
             body=change,
             content_type=_MERGE,
             role="apply",
@@ -305,6 +311,10 @@ class ApiClient:
         if resource is None:
             raise ClusterError("kind-unknown", f"the API server has no {kind} of {api_version}")
         return resource, str(meta.get("name") or ""), str(meta.get("namespace") or "default") if resource.namespaced else ""
+
+
+def _dry(dry_run: bool) -> dict[str, str]:
+    return {"dryRun": "All"} if dry_run else {}
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

@@ -57,8 +57,22 @@ class NotFound(ApiError):
     """404: the object, or the whole API, is not there."""
 
 
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A field that another field manager owns: its path as the server writes it (".spec.replicas")."""
+
+    field: str
+    manager: str
+
+
 class Conflict(ApiError):
-    """409: somebody else changed or owns it."""
+    """409: somebody else changed it, or owns fields of it (`owned`)."""
+
+    owned: tuple[Owned, ...] = ()
+
+
+class Invalid(ApiError):
+    """422, or 400 with field validation: what was sent breaks a rule of its kind."""
 
 
 class Gone(ApiError):

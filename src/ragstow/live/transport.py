@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import ssl
 import tempfile
 import threading
@@ -22,7 +23,7 @@ import httpx2
 
 from ragstow.errors import ClusterError, TimeoutReached
 from ragstow.live.credentials import Credentials
-from ragstow.live.failures import ApiError, Conflict, Forbidden, Gone, NotFound, Right, unreachable
+from ragstow.live.failures import ApiError, Conflict, Forbidden, Gone, Invalid, NotFound, Owned, Right, unreachable
 from ragstow.live.kubeconfig import Access
 
 JSON = "application/json"
@@ -32,6 +33,8 @@ _CONNECT_TRIES = 3
 _LONGEST_WAIT_SECONDS = 30.0
 _BROKEN = frozenset({500, 502, 503, 504})
 _CONNECTIONS = 8
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_MANAGER = re.compile(r'conflict with "([^"]*)"')
 
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
@@ -50,6 +53,8 @@ class Transport:
         self.timeout_seconds = timeout_seconds
         self._sleep = sleep
         self._credentials = Credentials(access)
+        self.on_warning: Callable[[str], None] = _unheard
+        """Called with each warning of the server (header `Warning`, code 299)."""
         self._lock = threading.Lock()
         self._http: httpx2.Client | None = None
 
@@ -123,6 +128,8 @@ class Transport:
                     continue
                 raise self._failure(error, timeout_seconds) from None
             if answer.is_success:
+                for text in _warnings(answer):
+                    self.on_warning(text)
                 return answer.content
             if answer.status_code == 401 and not refreshed and self._credentials.refresh():
                 refreshed = True
@@ -194,8 +201,11 @@ class Transport:
             )
         if status == 403:
             return Forbidden(right, message or "forbidden", role=role)
-        kind = {404: NotFound, 409: Conflict, 410: Gone}.get(status, ApiError)
-        return kind(status, reason, f"{right.verb} {right.resource}: {message or f'HTTP {status}'}")
+        kind = {400: Invalid, 404: NotFound, 409: Conflict, 410: Gone, 422: Invalid}.get(status, ApiError)
+        error = kind(status, reason, f"{right.verb} {right.resource}: {message or f'HTTP {status}'}")
+        if isinstance(error, Conflict):
+            error.owned = _owned(content)
+        return error
 
     def _failure(self, error: httpx2.HTTPError, timeout_seconds: float | None) -> ClusterError | TimeoutReached:
         if isinstance(error, httpx2.ReadTimeout | httpx2.WriteTimeout):
@@ -296,6 +306,29 @@ def _status(content: bytes) -> tuple[str, str]:
     if not isinstance(document, Mapping):
         return "", ""
     return str(document.get("message") or ""), str(document.get("reason") or "")
+
+
+def _owned(content: bytes) -> tuple[Owned, ...]:
+    """The fields of a server-side apply that belong to others; the server's sentence is `conflict with "NAME" ...`."""
+    try:
+        causes = (json.loads(content).get("details") or {}).get("causes") or ()
+    except (ValueError, AttributeError):
+        return ()
+    return tuple(
+        Owned(str(cause.get("field") or ""), found[1] if (found := _MANAGER.search(str(cause.get("message")))) else "")
+        for cause in causes
+        if cause.get("reason") == "FieldManagerConflict"
+    )
+
+
+def _warnings(answer: httpx2.Response) -> list[str]:
+    """The texts of `Warning: 299 - "text"` headers (RFC 7234 5.5); quotes inside are escaped."""
+    found = (_WARNING.match(value) for value in answer.headers.get_list("warning"))
+    return [match[1].replace('\\"', '"').replace("\\\\", "\\") for match in found if match]
+
+
+def _unheard(_: str) -> None:
+    pass
 
 
 def _words(error: httpx2.HTTPError) -> str:

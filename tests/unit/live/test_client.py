@@ -15,7 +15,7 @@ from ragstow.errors import ClusterError, TimeoutReached
 from ragstow.live import client as module
 from ragstow.live.client import ApiClient
 from ragstow.live.discovery import Resource
-from ragstow.live.failures import ApiError, Conflict, Forbidden, Right
+from ragstow.live.failures import ApiError, Conflict, Forbidden, Invalid, Right
 from ragstow.live.kubeconfig import Access
 from ragstow.live.transport import Transport
 
@@ -228,3 +228,32 @@ def test_impersonation_and_credentials_go_along() -> None:
         headers = way.requests[0][1]
         assert headers["Authorization"] == "Bearer secret"
         assert headers["Impersonate-User"] == "alice"
+
+
+def test_conflicts_name_field_and_manager_and_warnings_are_heard(client: ApiClient) -> None:
+    name = config_map("owned", a="1")
+    client.apply(name)
+    client.transport.json(
+        "PATCH",
+        resource(client, "configmaps").path("default", "owned"),
+        RIGHT,
+        query={"fieldManager": "other", "force": "true"},
+        body=config_map("owned", a="2", b="2"),
+        content_type="application/apply-patch+yaml",
+    )
+    with pytest.raises(Conflict) as caught:
+        client.apply(config_map("owned", a="3", b="3"), dry_run=True)
+    assert sorted((item.field, item.manager) for item in caught.value.owned) == [(".data.a", "other"), (".data.b", "other")]
+    heard: list[str] = []
+    client.transport.on_warning = heard.append
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "warned", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 1}, {"containerPort": 1}]}]},
+    }
+    client.create(pod, dry_run=True)
+    assert heard == ["spec.containers[0].ports[1]: duplicate port definition with spec.containers[0].ports[0]"]
+    with pytest.raises(Invalid, match="unknown field"):
+        client.create({**pod, "spec": {"container": []}}, dry_run=True)
+    assert client.get(resource(client, "pods"), "warned", "default") is None

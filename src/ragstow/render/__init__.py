@@ -4,7 +4,9 @@ The plan decided everything; this room writes it down as Kubernetes objects, nod
 reads facts about how engines run (facts.serving) and never sizes, places or chooses.
 """
 
+from ragstow.render.actions import Procedure
 from ragstow.render.layout import render
 from ragstow.render.model import RenderedFile, Rendering
+from ragstow.render.procedure import procedure
 
-__all__ = ["RenderedFile", "Rendering", "render"]
+__all__ = ["Procedure", "RenderedFile", "Rendering", "procedure", "render"]

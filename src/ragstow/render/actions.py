@@ -61,7 +61,10 @@ class MergePatch:
 
 @dataclass(frozen=True, slots=True)
 class HelmUpgrade:
-    """`helm upgrade --reuse-values` of a release with a file of values, through the `helm` on PATH."""
+    """`helm upgrade --reuse-values` of a release with a file of values, through the `helm` on PATH.
+
+    It is already so where the ConfigMap `config_map` of the release holds the keys of `data` with these texts.
+    """
 
     namespace: str
     release: str
@@ -71,6 +74,8 @@ class HelmUpgrade:
     values: Mapping[str, Any]
     file: str
     """Where `render` writes those values, below the output folder; for the command that is shown."""
+    config_map: str
+    data: Mapping[str, str]
 
     @property
     def title(self) -> str:
@@ -88,8 +93,13 @@ class HelmUpgrade:
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """Something that needs a person on the node itself; `apply` refuses it before anything is touched."""
+    """Something that needs a person on the node itself; `apply` refuses it before anything is touched.
 
+    It is already so where the node offers exactly these GPU resources.
+    """
+
+    node: str
+    resources: Mapping[str, int]
     what: str
     text: str
     commands: tuple[str, ...]
@@ -261,6 +271,10 @@ class Procedure:
     digest: str
     """The plan's."""
     actions: tuple[Action, ...]
+    configuration: int = 0
+    """How many actions at the start are configuration: objects and patches that change no node by themselves."""
+    workloads: int = 0
+    """Where the service's own objects begin; between the two are the nodes."""
 
     @property
     def by_hand(self) -> tuple[ByHand, ...]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragstow.facts import Facts
 from ragstow.facts.serving import Serving
 from ragstow.plan.model import ComponentPlan, NodeLayout, Plan, SlotKind
 from ragstow.spec.model import Component, Service
+
+if TYPE_CHECKING:
+    from ragstow.render.actions import Action
 
 Manifest = dict[str, Any]
 """A Kubernetes object, keys in the order in which they are printed."""
@@ -37,12 +40,16 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class NodePart:
     """A part of the node configuration: its files, the objects among them that are applied as they are (path -> object),
-    the steps in order, and how to undo them (already in the order of undoing)."""
+    the steps in order, and how to undo them (already in the order of undoing).
+
+    `actions` is what `apply` does for those steps that are no node's own; what is done to each node is made in `procedure`.
+    """
 
     files: tuple[RenderedFile, ...] = ()
     objects: Mapping[str, Manifest] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     undo: tuple[Step, ...] = ()
+    actions: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from ragstow.plan.arrivals import arrivals
 from ragstow.plan.layouts import with_changes
 from ragstow.plan.model import Plan
 from ragstow.plan.planner import plan as make_plan
-from ragstow.render import Rendering, render
+from ragstow.render import Rendering, procedure, render
+from ragstow.render.actions import ApplyObject, Cordon, SetLabels
 from ragstow.spec import load, to_document
 from ragstow.spec.model import Service
 from support import ROOT
@@ -60,6 +61,17 @@ def workloads(rendering: Rendering, component: str) -> list[dict[str, Any]]:
         for made in rendering.objects
         if made["kind"] in kinds and made["metadata"]["labels"]["ragstow.dev/component"] == component
     ]
+
+
+@pytest.mark.parametrize("name", FEASIBLE)
+def test_procedure_applies_what_is_rendered_and_touches_only_nodes_that_change(name: str) -> None:
+    service, _, plan, rendering = example(name)
+    made = procedure(service, plan, FACTS)
+    applied = [action.manifest for action in made.actions if isinstance(action, ApplyObject)]
+    assert sorted(map(str, applied)) == sorted(map(str, rendering.objects))
+    changed = [layout.node for layout in plan.layouts if layout.changes]
+    assert [action.node for action in made.actions if isinstance(action, Cordon)] == changed
+    assert {action.node for action in made.actions if isinstance(action, SetLabels)} == set(changed)
 
 
 @pytest.mark.parametrize("name", FEASIBLE)

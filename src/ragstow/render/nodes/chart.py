@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from ragstow.plan.model import NodeLayout, PluginInstall
+from ragstow.render.actions import Action, HelmUpgrade, MergePatch, RestartDaemonSet, WaitReady
 from ragstow.render.model import Context, Manifest, NodePart, RenderedFile, Step
-from ragstow.render.nodes.common import configs, header, namespace_of, rollout
+from ragstow.render.nodes.common import DAEMONSET_SECONDS, configs, header, namespace_of, rollout
 from ragstow.render.yamltext import dump
 
 VALUES, PATCH = "nodes/device-plugin-values.yaml", "nodes/device-plugin-config-patch.yaml"
@@ -88,6 +89,40 @@ def _values(context: Context, layouts: tuple[NodeLayout, ...], plugin: PluginIns
                 (f"helm rollback {release} --namespace {namespace}",),
             ),
         ),
+        actions=_actions(context, layouts, plugin, values, first_time=first_time),
+    )
+
+
+def _actions(
+    context: Context, layouts: tuple[NodeLayout, ...], plugin: PluginInstall, values: Manifest, *, first_time: bool
+) -> tuple[Action, ...]:
+    """The upgrade; or, where the chart has its ConfigMap and only configurations are new, a patch of it and a restart.
+
+    The patch spares the cluster a Helm that may not be at hand. The values are rendered all the same, since the next upgrade
+    without them would take the configurations away again.
+    """
+    namespace, release = namespace_of(plugin), plugin.release or "nvdp"
+    daemonset = plugin.daemonset or f"{release}-nvidia-device-plugin"
+    if plugin.config_map is not None and not first_time and set(values) == {"config"}:
+        return _patched(context, layouts, plugin, f"adds our configurations (keep {VALUES} for the next helm upgrade)")
+    program = context.facts.charts["device-plugin"]
+    texts: dict[str, str] = values["config"]["map"]
+    return (
+        HelmUpgrade(
+            namespace, release, program.chart or "", program.repository or "", chart_version(plugin), values, VALUES,
+            f"{daemonset}-configs", texts,
+        ),
+        WaitReady("apps/v1", "DaemonSet", namespace, daemonset, None, DAEMONSET_SECONDS),
+    )  # fmt: skip
+
+
+def _patched(context: Context, layouts: tuple[NodeLayout, ...], plugin: PluginInstall, what: str) -> tuple[Action, ...]:
+    namespace, name = namespace_of(plugin), plugin.config_map or ""
+    daemonset = plugin.daemonset or f"{plugin.release or 'nvdp'}-nvidia-device-plugin"
+    restarted = [daemonset, *([f"{daemonset}-gpu-feature-discovery"] if plugin.gfd else [])]
+    return (
+        MergePatch("v1", "ConfigMap", namespace, name, {"data": configs(context, layouts)}, what),
+        *(RestartDaemonSet(namespace, found, "it does not watch its ConfigMap") for found in restarted),
     )
 
 
@@ -127,4 +162,5 @@ def _external(context: Context, layouts: tuple[NodeLayout, ...], plugin: PluginI
                 ),
             ),
         ),
+        actions=_patched(context, layouts, plugin, "adds our configurations"),
     )

@@ -14,6 +14,10 @@ KUBELET_LOG = "journalctl -u kubelet -u k3s -u k3s-agent --since -30min"
 """The kubelet's log on the node; k3s runs the kubelet inside its own unit."""
 
 
+DAEMONSET_SECONDS = 600
+"""How long the pods of a DaemonSet may take to be replaced on all nodes."""
+
+
 def configs(context: Context, layouts: Iterable[NodeLayout]) -> dict[str, str]:
     """Configuration name -> text of the plugin's file, in the order of the nodes."""
     made: dict[str, str] = {}

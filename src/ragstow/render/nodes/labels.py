@@ -43,7 +43,9 @@ def switch_part(context: Context, layouts: tuple[NodeLayout, ...], by_hand: bool
             )
         checks = () if cut_next else (command, f"ssh {layout.node} '{KUBELET_LOG} | grep -i nvidia.com'")
         expect = "" if cut_next else f"{expected}; in the log that the plugin's endpoint registered"
-        steps.append(Step(f"Switch {layout.node} over", text, (label_command(layout.node, wanted),), checks, expect))
+        # It is kept closed until it offers what the plan counts on; where cards are cut next, that step opens it.
+        commands = (f"kubectl cordon {layout.node}", label_command(layout.node, wanted))
+        steps.append(Step(f"Switch {layout.node} over", text, commands, checks, expect))
         undo.append(_back(layout, tuple(wanted)))
     return NodePart((), {}, tuple(steps), tuple(reversed(undo)))
 
@@ -60,12 +62,13 @@ def pool_part(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
         if names.POOL not in wanted:
             continue
         command, expected = allocatable_check(layout)
+        closed = (f"kubectl uncordon {layout.node}",) if set(wanted) - {names.POOL, names.MIG_CONFIG} else ()
         steps.append(
             Step(
                 f"Open {layout.node} for the service",
                 "The pods select this label, so none of them starts on a node that is not ready for it. Look first whether the "
                 "node offers what the plan counts on.",
-                (command, label_command(layout.node, {names.POOL: wanted[names.POOL]})),
+                (command, *closed, label_command(layout.node, {names.POOL: wanted[names.POOL]})),
                 (f"kubectl get node {layout.node} -L {names.POOL}",),
                 f"{wanted[names.POOL]}; before that {expected}" if expected else wanted[names.POOL],
             )

@@ -14,15 +14,17 @@ from ragstow import kubeyaml
 from ragstow.errors import InputError
 from ragstow.plan.model import NodeLayout, PluginInstall
 from ragstow.render import names
+from ragstow.render.actions import Action, ApplyObject, MergePatch, RestartDaemonSet
 from ragstow.render.model import Context, NodePart, RenderedFile, Step
 from ragstow.render.nodes.common import gone_first, header, label_command, unlabel_command
-from ragstow.render.nodes.operator import config_map
+from ragstow.render.nodes.operator import POLICY, config_map, settled
 from ragstow.render.yamltext import dump
 
 CONFIG, CONFIG_PATCH = "nodes/mig-parted-config.yaml", "nodes/mig-parted-config-patch.yaml"
 POLICY_PATCH = "nodes/clusterpolicy-mig-patch.yaml"
 KEY = "config.yaml"
 DEFAULT_CONFIG_MAP = "default-mig-parted-config"
+MANAGER_DAEMONSET = "nvidia-mig-manager"
 _STRATEGIES = (("mig-mixed", "mixed"), ("mig-single", "single"))
 _BASIC = {
     "all-disabled": [{"devices": "all", "mig-enabled": False}],
@@ -85,6 +87,7 @@ def by_operator(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
     objects: dict[str, Any] = {}
     commands: list[str] = []
     undo: list[str] = []
+    actions: list[Action] = []
     text = ""
     if added and plugin.mig_config_map and plugin.mig_config_map != DEFAULT_CONFIG_MAP:
         merged = {KEY: dump(document({**known, **added}))}
@@ -92,6 +95,9 @@ def by_operator(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
         files.append(RenderedFile(CONFIG_PATCH, header(context, about) + dump({"data": merged})))
         commands.append(
             f"kubectl -n {namespace} patch configmap {plugin.mig_config_map} --type merge --patch-file {CONFIG_PATCH}"
+        )
+        actions.append(
+            MergePatch("v1", "ConfigMap", namespace, plugin.mig_config_map, {"data": merged}, "its MIG layouts and ours")
         )
     elif added:
         name = names.join("ragstow", context.service.name, "mig")
@@ -107,10 +113,13 @@ def by_operator(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
         objects[CONFIG] = config
         spec["migManager"] = {"config": {"name": name}}
         commands.append(f"kubectl apply -f {CONFIG}")
+        actions.append(ApplyObject(config))
     if spec:
         about = f"Merge patch of ClusterPolicy {policy}."
         files.append(RenderedFile(POLICY_PATCH, header(context, about) + dump({"spec": spec})))
         commands.append(f"kubectl patch clusterpolicies.nvidia.com {policy} --type merge --patch-file {POLICY_PATCH}")
+        what = "our layouts for the MIG manager" if objects else f"MIG strategy {strategy}"
+        actions += [MergePatch(*POLICY, "", policy, {"spec": spec}, what), *settled(plugin, namespace)]
         before = {key: {"config": {"name": ""}} if key == "migManager" else {"strategy": plugin.mig_strategy} for key in spec}
         undo.append(f"kubectl patch clusterpolicies.nvidia.com {policy} --type merge -p '{json.dumps({'spec': before})}'")
     if "mig" in spec:
@@ -134,6 +143,7 @@ def by_operator(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
                 "ready",
             )
         )
+        actions.append(RestartDaemonSet(namespace, MANAGER_DAEMONSET, "so that it knows the new layouts"))
     steps += [_cut(context, layout, namespace) for layout in layouts]
     undone = [
         Step(
@@ -145,7 +155,7 @@ def by_operator(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
     ]
     if undo:
         undone.append(Step("Take the MIG configuration back", "", tuple(undo)))
-    return NodePart(tuple(files), objects, tuple(steps), tuple(undone))
+    return NodePart(tuple(files), objects, tuple(steps), tuple(undone), tuple(actions))
 
 
 def _former(layout: NodeLayout) -> str:

@@ -97,4 +97,9 @@ def _undo(layout: NodeLayout, restart: tuple[str, ...]) -> Step:
 
 
 def _restart(plugin: PluginInstall) -> tuple[str, ...]:
-    return rollout(plugin.namespace or "kube-system", plugin.daemonset or "nvidia-device-plugin-daemonset")
+    return rollout(*plugin_of(plugin))
+
+
+def plugin_of(plugin: PluginInstall) -> tuple[str, str]:
+    """Namespace and name of the device plugin's DaemonSet."""
+    return plugin.namespace or "kube-system", plugin.daemonset or "nvidia-device-plugin-daemonset"

@@ -6,13 +6,15 @@ from typing import Any
 
 from ragstow.plan.model import NodeLayout, PluginInstall
 from ragstow.render import names
+from ragstow.render.actions import Action, ApplyObject, MergePatch, RestartDaemonSet, WaitReady
 from ragstow.render.model import Context, Manifest, NodePart, RenderedFile, Step
-from ragstow.render.nodes.common import configs, header, rollout
+from ragstow.render.nodes.common import DAEMONSET_SECONDS, configs, header, rollout
 from ragstow.render.yamltext import dump
 
 CONFIG = "nodes/device-plugin-config.yaml"
 CONFIG_PATCH = "nodes/device-plugin-config-patch.yaml"
 POLICY_PATCH = "nodes/clusterpolicy-device-plugin-patch.yaml"
+POLICY = ("nvidia.com/v1", "ClusterPolicy")
 PLUGIN_DAEMONSET, GFD_DAEMONSET = "nvidia-device-plugin-daemonset", "gpu-feature-discovery"
 
 
@@ -65,6 +67,20 @@ def _new(context: Context, layouts: tuple[NodeLayout, ...], plugin: PluginInstal
                 ),
             ),
         ),
+        actions=(
+            ApplyObject(config),
+            MergePatch(*POLICY, "", policy, patch, "points at our configurations of the device plugin"),
+            *settled(plugin, namespace),
+        ),
+    )
+
+
+def settled(plugin: PluginInstall, namespace: str) -> tuple[Action, ...]:
+    """Wait until the operator has carried a change of its policy out: ready, and the device plugin rolled out."""
+    policy = plugin.cluster_policy or "cluster-policy"
+    return (
+        WaitReady("apps/v1", "DaemonSet", namespace, plugin.daemonset or PLUGIN_DAEMONSET, None, DAEMONSET_SECONDS),
+        WaitReady(*POLICY, "", policy, None, DAEMONSET_SECONDS),
     )
 
 
@@ -91,6 +107,13 @@ def _added(context: Context, layouts: tuple[NodeLayout, ...], plugin: PluginInst
                 "Take the configurations back",
                 "Only after the nodes have lost their labels.",
                 (f"kubectl -n {namespace} patch configmap {name} --type merge -p '{_json(gone)}'", restart[0]),
+            ),
+        ),
+        actions=(
+            MergePatch("v1", "ConfigMap", namespace, name or "", {"data": added}, "adds our configurations"),
+            *(
+                RestartDaemonSet(namespace, found, "the operator does not watch the ConfigMap")
+                for found in (PLUGIN_DAEMONSET, GFD_DAEMONSET)
             ),
         ),
     )

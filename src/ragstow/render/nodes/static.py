@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from ragstow.plan.model import NodeLayout, PluginInstall
 from ragstow.render import names
+from ragstow.render.actions import ApplyObject, MergePatch, WaitReady
 from ragstow.render.model import Context, Manifest, NodePart, RenderedFile, Step
-from ragstow.render.nodes.common import configs, header, key_of
+from ragstow.render.nodes.common import DAEMONSET_SECONDS, configs, header, key_of
 from ragstow.render.nodes.operator import config_map
 from ragstow.render.yamltext import dump
 
@@ -68,6 +69,11 @@ def part(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
                     f"kubectl -n {namespace} patch daemonset {old} --type merge -p '{AFFINITY_GONE}'",
                 ),
             ),
+        ),
+        actions=(
+            MergePatch("apps/v1", "DaemonSet", namespace, old, patch, "keeps it off the nodes that ours will serve"),
+            WaitReady("apps/v1", "DaemonSet", namespace, old, None, DAEMONSET_SECONDS),
+            *(ApplyObject(item) for item in objects.values()),
         ),
     )
 

@@ -7,16 +7,16 @@ successors from the same spec; a pod without a controller is lost, one of a Daem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ragstow.cluster.objects import KubeObject, Node, Pod
 from ragstow.cluster.owners import Owners
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import UsageError
-from ragstow.scheduling.selectors import label_selector
 from ragstow.simulate.arrivals import Arrival
+from ragstow.simulate.budgets import Ready, budgets_of, holding
 from ragstow.simulate.claims import copied_claims
 from ragstow.simulate.model import Disruption, Moved
 from ragstow.simulate.play import Play
@@ -39,8 +39,14 @@ class Prepared:
     staying: tuple[Pod, ...]
 
 
-def prepare(snapshot: Snapshot, kind: Literal["drain", "fail"], name: str) -> Prepared:
+def prepare(snapshot: Snapshot, kind: Literal["drain", "fail"], name: str, *, only: Container[str] | None = None) -> Prepared:
     """Cordon (drain) or remove (fail) a node and make the successors of its pods, which are not placed yet.
+
+    Args:
+        snapshot: the cluster.
+        kind: what happens to the node.
+        name: the node.
+        only: pods ("namespace/name") that a drain is about; the node's others are left where they are. Default: all.
 
     Raises:
         UsageError: there is no such node.
@@ -54,7 +60,7 @@ def prepare(snapshot: Snapshot, kind: Literal["drain", "fail"], name: str) -> Pr
     staying: list[Pod] = []
     fresh: list[KubeObject] = []
     for pod in snapshot.pods:
-        if pod.node != name or pod.finished:
+        if pod.node != name or pod.finished or (only is not None and pod.key not in only):
             continue
         owner = pod.controller
         if "kubernetes.io/config.mirror" in pod.annotations or (owner is not None and owner.kind in ("DaemonSet", "Node")):
@@ -101,12 +107,10 @@ def _cordoned(node: Node) -> KubeObject:
 def play_disruption(play: Play, prepared: Prepared) -> Disruption:
     """Play it on a cluster that was made from `prepared.snapshot`."""
     shown = len(play.entries)
-    budgets = [_Budget(item) for item in prepared.snapshot.of("PodDisruptionBudget", "policy")]
-    for budget in budgets:
-        budget.expected = sum(1 for pod in prepared.snapshot.pods if not pod.finished and budget.covers(pod))
+    budgets = budgets_of(prepared.snapshot)
     moved: dict[str, Moved] = {}
     waiting = list(prepared.leaving)
-    ready = _Ready(play)
+    ready = Ready(info.pod for info, _ in play.engine.world.placed)
     if prepared.kind == "fail":
         for pod, successor in waiting:
             moved[pod.key] = _succeed(play, pod, successor, ready)
@@ -114,10 +118,10 @@ def play_disruption(play: Play, prepared: Prepared) -> Disruption:
     while waiting:
         left: list[tuple[Pod, Arrival | None]] = []
         for pod, successor in waiting:
-            holding = _holding(budgets, pod, ready)
-            if holding:
+            held_by = holding(budgets, pod, ready)
+            if held_by:
                 left.append((pod, successor))
-                names = ", ".join(holding)
+                names = ", ".join(held_by)
                 moved[pod.key] = Moved(pod.key, None, "blocked", None, f"PodDisruptionBudget {names} allows no disruption")
                 continue
             play.remove(pod.key)
@@ -134,7 +138,7 @@ def play_disruption(play: Play, prepared: Prepared) -> Disruption:
     return Disruption(prepared.kind, prepared.node, done, tuple(listed), _without_replica(play, prepared, moved))
 
 
-def _succeed(play: Play, pod: Pod, successor: Arrival | None, ready: _Ready) -> Moved:
+def _succeed(play: Play, pod: Pod, successor: Arrival | None, ready: Ready) -> Moved:
     if successor is None:
         return Moved(pod.key, None, "lost", None, "no controller makes it again")
     node = play.arrive(successor.pod, successor)
@@ -144,82 +148,12 @@ def _succeed(play: Play, pod: Pod, successor: Arrival | None, ready: _Ready) -> 
     return Moved(pod.key, successor.pod.key, "moved", node)
 
 
-def _retry(play: Play, leaving: Sequence[tuple[Pod, Arrival | None]], moved: dict[str, Moved], ready: _Ready) -> None:
+def _retry(play: Play, leaving: Sequence[tuple[Pod, Arrival | None]], moved: dict[str, Moved], ready: Ready) -> None:
     """Pending successors try again: something may have become free."""
     for pod, successor in leaving:
         known = moved.get(pod.key)
         if successor is not None and known is not None and known.outcome == "pending":
             moved[pod.key] = _succeed(play, pod, successor, ready)
-
-
-class _Ready:
-    """Which pods are healthy, for budgets: those on a node that are Ready, or say nothing about it."""
-
-    def __init__(self, play: Play) -> None:
-        self._pods = {info.key: info.pod for info, _ in play.engine.world.placed if _healthy(info.pod)}
-
-    def has(self, pod: Pod) -> bool:
-        """Whether the pod counts as healthy."""
-        return pod.key in self._pods
-
-    def gone(self, pod: Pod) -> None:
-        """The pod is evicted."""
-        self._pods.pop(pod.key, None)
-
-    def placed(self, pod: Pod) -> None:
-        """A successor runs."""
-        self._pods[pod.key] = pod
-
-    def matching(self, budget: _Budget) -> int:
-        """How many running pods a budget counts."""
-        return sum(1 for pod in self._pods.values() if budget.covers(pod))
-
-
-def _healthy(pod: Pod) -> bool:
-    said = [item for item in pod.status.get("conditions") or () if item.get("type") == "Ready"]
-    return not said or said[0].get("status") == "True"
-
-
-class _Budget:
-    """A PodDisruptionBudget, counted from the pods at hand (controller disruption.go: expected count, healthy pods)."""
-
-    def __init__(self, item: KubeObject) -> None:
-        spec: Mapping[str, Any] = item.raw.get("spec") or {}
-        self.name = item.name
-        self.namespace = item.namespace
-        self._selector = label_selector(spec["selector"]) if isinstance(spec.get("selector"), Mapping) else None
-        self._least = spec.get("minAvailable")
-        self._most = spec.get("maxUnavailable")
-        self.expected = 0
-        """Covered pods that their controllers want: those there were at the start."""
-
-    def covers(self, pod: Pod) -> bool:
-        """Whether the budget speaks of this pod; one without a selector speaks of none."""
-        return pod.namespace == self.namespace and self._selector is not None and self._selector.matches(pod.labels)
-
-    def needs(self) -> int:
-        """How many covered pods must stay healthy."""
-        if self._most is not None:
-            return self.expected - _amount(self._most, self.expected)
-        return _amount(self._least, self.expected) if self._least is not None else 0
-
-
-def _amount(value: object, of: int) -> int:
-    """An int-or-percent, percentages rounded up as budgets do."""
-    if isinstance(value, str) and value.endswith("%") and value[:-1].isdigit():
-        return -(-of * int(value[:-1]) // 100)
-    return value if isinstance(value, int) else 0
-
-
-def _holding(budgets: Iterable[_Budget], pod: Pod, ready: _Ready) -> list[str]:
-    found = []
-    for budget in budgets:
-        if budget.covers(pod):
-            # An unhealthy pod may go as long as enough others are healthy (IfHealthyBudget).
-            after = ready.matching(budget) - (1 if ready.has(pod) else 0)
-            if after < budget.needs():
-                found.append(budget.name)
-    return found
 
 
 def _without_replica(play: Play, prepared: Prepared, moved: Mapping[str, Moved]) -> tuple[str, ...]:

@@ -9,8 +9,14 @@ from ragstow.render.model import Context, Item
 from ragstow.spec.model import Component, Service
 
 
-def context(service: Service, plan: Plan, facts: Facts) -> Context:
+def context(service: Service, plan: Plan, facts: Facts, *, stand_in: str | None = None) -> Context:
     """The inputs of a rendering.
+
+    Args:
+        service: the normalised service.
+        plan: a feasible plan of it.
+        facts: how engines run, and the cards.
+        stand_in: the image of components that have none; without it they are an error.
 
     Raises:
         InputError, InputErrors: the plan is not feasible or belongs to another service, or a component has no image.
@@ -39,7 +45,7 @@ def context(service: Service, plan: Plan, facts: Facts) -> Context:
         serving = facts.serving.get(component.engine)
         capability = compute_capability(facts, row)
         image = component.image if component.given("image") else None
-        image = image or (serving.image_for(component.version, capability) if serving else None) or component.image
+        image = image or (serving.image_for(component.version, capability) if serving else None) or component.image or stand_in
         if image is None:
             errors.append(
                 InputError(

@@ -64,6 +64,17 @@ def render(service: Service, plan: Plan, facts: Facts) -> Rendering:
     )
 
 
+def workload_objects(service: Service, plan: Plan, facts: Facts) -> tuple[Manifest, ...]:
+    """The namespaced objects alone, also where a component has no image yet: what a simulation of the plan places.
+
+    Raises:
+        InputError, InputErrors: the plan does not fit or is of another service.
+    """
+    context = make_context(service, plan, facts, stand_in=names.NO_IMAGE)
+    listed = [manifest for item in context.items for manifest in component_objects(context, item)]
+    return (*claims.shared(context), *listed)
+
+
 def component_objects(context: Context, item: Item) -> list[Manifest]:
     """All objects of a component, in the order in which they are applied: what pods need before the pods."""
     made = list(services(context, item))

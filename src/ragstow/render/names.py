@@ -18,6 +18,7 @@ POOL = "ragstow.dev/pool"
 PLAN = "ragstow.dev/plan"
 PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
 MIG_CONFIG = "nvidia.com/mig.config"
+NO_IMAGE = "image.not.given/by-the-service:none"
 HOSTNAME = "kubernetes.io/hostname"
 
 # A StatefulSet's pods carry <name>-<hash of 10> in a label of at most 63 characters.

@@ -112,7 +112,8 @@ def play_disruption(play: Play, prepared: Prepared) -> Disruption:
     waiting = list(prepared.leaving)
     ready = Ready(info.pod for info, _ in play.engine.world.placed)
     if prepared.kind == "fail":
-        for pod, successor in waiting:
+        # All are made again at once: the scheduler takes them by priority.
+        for pod, successor in sorted(waiting, key=lambda one: -one[0].priority):
             moved[pod.key] = _succeed(play, pod, successor, ready)
         waiting = []
     while waiting:

@@ -61,6 +61,8 @@ class Request:
     rollout: bool = False
     drain: tuple[str, ...] = ()
     fail: tuple[str, ...] = ()
+    fail_alone: tuple[str, ...] = ()
+    """Nodes that are lost each by itself, from where the pods are before any rollout."""
     without: tuple[str, ...] = ()
     scale: tuple[tuple[str, int], ...] = ()
     add_nodes: tuple[NewNodes, ...] = ()
@@ -127,9 +129,11 @@ class _Run:
         lost = [key for key in keys if key not in final]
         warnings = compare.differences(self.snapshot, live_pending, play.entries)
         self._note(*play.assumptions)
-        then = self.request.rollout or self.request.drain or self.request.fail or play.victims
+        request = self.request
+        then = request.rollout or request.drain or request.fail or request.fail_alone or play.victims
         frozen = freeze(play, snapshot, [item.pod for item in arrivals if item.refusal is None]) if then else snapshot
         displaced = self._displaced(play, frozen)
+        alone = tuple(self._disrupted(frozen, "fail", name)[0] for name in request.fail_alone)
         rollouts, frozen, rolled = self._rollouts(gathered, frozen)
         final |= rolled
         disruptions = self._disruptions(frozen)
@@ -144,7 +148,7 @@ class _Run:
             displaced=displaced,
             loops=tuple(play.loops),
             rollouts=rollouts,
-            disruptions=disruptions,
+            disruptions=alone + disruptions,
             warnings=warnings + self._unknown_schedulers(play.entries),
             assumptions=(*self.notes, _CLOCKLESS),
         )
@@ -291,15 +295,18 @@ class _Run:
         kinds: list[tuple[Literal["drain", "fail"], str]] = [("drain", name) for name in self.request.drain]
         kinds += [("fail", name) for name in self.request.fail]
         for kind, name in kinds:
-            prepared = disruption.prepare(frozen, kind, name)
-            play = self._start(prepared.snapshot)
-            found.append(disruption.play_disruption(play, prepared))
-            successors = [
-                item.pod for _, item in prepared.leaving if item is not None and play.node_of(item.pod.key) is not None
-            ]
-            frozen = freeze(play, prepared.snapshot, successors)
-            self._note(*play.assumptions)
+            disrupted, frozen = self._disrupted(frozen, kind, name)
+            found.append(disrupted)
         return tuple(found)
+
+    def _disrupted(self, frozen: Snapshot, kind: Literal["drain", "fail"], name: str) -> tuple[Disruption, Snapshot]:
+        """What becomes of a node's pods, and the cluster afterwards."""
+        prepared = disruption.prepare(frozen, kind, name)
+        play = self._start(prepared.snapshot)
+        found = disruption.play_disruption(play, prepared)
+        successors = [item.pod for _, item in prepared.leaving if item is not None and play.node_of(item.pod.key) is not None]
+        self._note(*play.assumptions)
+        return found, freeze(play, prepared.snapshot, successors)
 
     def _unknown_schedulers(self, entries: Sequence[PodEntry]) -> tuple[Reason, ...]:
         told = {entry.message for entry in entries if entry.message.startswith("no profile is called ")}

@@ -97,13 +97,15 @@ def plan_service(
     release: str | None = None,
     solver: str = "exact",
     allow_disturb: bool = False,
+    rehearsed: bool = True,
 ) -> Plan:
-    """The plan of a service that was read already."""
+    """The plan of a service that was read already; `rehearsed`: with its rollout and the loss of its nodes played."""
     from ragstow.inventory.assume import parse
     from ragstow.plan.planner import plan
+    from ragstow.render.rehearsal import rehearse
     from ragstow.spec import to_document
 
-    return plan(
+    made = plan(
         service,
         cluster.snapshot,
         cluster.facts,
@@ -113,6 +115,7 @@ def plan_service(
         solver="greedy" if solver == "greedy" else "exact",
         allow_disturb=allow_disturb,
     )
+    return rehearse(service, made, cluster.snapshot, cluster.facts, cluster.inventory) if rehearsed else made
 
 
 def document(made: Plan, cluster: Cluster) -> dict[str, Any]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _GIB = 2**30
 _BAR = 24
 _ASSUMED = 4
+_REHEARSED = 6
 _STATES = {
     "exclusive": "whole cards",
     "time-slicing": "time-slicing",
@@ -207,9 +208,14 @@ def _closing(plan: Plan, room: int, *, wide: bool) -> list[str]:
     )
     if tolerated:
         made += _paragraph(" tolerates: ", ", ".join(tolerated), room)
-    placement = plan.spec.get("spec", {}).get("placement", {})
-    if placement.get("survive") == "node":
-        made.append(" one node lost: every component keeps a replica or finds a place for one")
+    from ragstow.render.rehearsalwords import rehearsed
+
+    told = rehearsed(plan)
+    for number, (about, text) in enumerate(told):
+        if wide or number < _REHEARSED:
+            made += _paragraph(f" {about}: " if number < 2 else f"   {about}: ", text, room)
+    if len(told) > _REHEARSED and not wide:
+        made.append(f"          and {len(told) - _REHEARSED} more nodes (-o wide)")
     shown = plan.assumptions if wide else plan.assumptions[:_ASSUMED]
     for number, text in enumerate(shown):
         made += _paragraph(" assumes: " if number == 0 else "          ", text, room)

@@ -90,4 +90,4 @@ def _service_and_plan(planned: Planned, cluster: Cluster, assumed: tuple[str, ..
 
     on_disk = Path(planned.file)
     service = load(on_disk, cluster.facts) if on_disk.is_file() else normalise(planned.document, cluster.facts)
-    return service, plan_service(service, cluster, assumed=assumed, release=cluster.release.version)
+    return service, plan_service(service, cluster, assumed=assumed, release=cluster.release.version, rehearsed=False)

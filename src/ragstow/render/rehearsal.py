@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragstow.cluster.objects import KubeObject
+from ragstow.cluster.objects import KubeObject, Pod
 from ragstow.cluster.release import Release
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import Reason
@@ -21,6 +21,7 @@ from ragstow.plan.model import Plan
 from ragstow.plan.planner import snapshot_after
 from ragstow.render.layout import workload_objects
 from ragstow.render.names import COMPONENT, SERVICE
+from ragstow.render.rehearsalwords import promised
 from ragstow.simulate.model import Disruption, Rollout, Simulation
 from ragstow.simulate.run import Request, simulate
 from ragstow.simulate.workload import made
@@ -35,7 +36,8 @@ _MOST_NODES = 16
 def rehearse(service: Service, plan: Plan, snapshot: Snapshot, facts: Facts, inventory: Inventory | None = None) -> Plan:
     """The plan with its rollout and the loss of each node it uses played, in `simulation`.
 
-    A plan whose own manifests leave a pod without a node is not feasible any more, and says which pod.
+    A plan whose own manifests leave a pod without a node, or break the promise to survive the loss of a node, is not feasible
+    any more, and says which pod.
 
     Args:
         service: the normalised service.
@@ -48,7 +50,8 @@ def rehearse(service: Service, plan: Plan, snapshot: Snapshot, facts: Facts, inv
         return plan
     changed = {layout.node for layout in plan.layouts if layout.changes}
     objects = [made(item) for item in workload_objects(service, plan, facts)]
-    used = list(dict.fromkeys(item.node for item in plan.placements if item.node))
+    own = [pod for pod in snapshot.pods if _is_own(pod, service) and pod.node is not None and not pod.finished]
+    used = list(dict.fromkeys([*(item.node for item in plan.placements if item.node), *(str(pod.node) for pod in own)]))
     answer = simulate(
         snapshot_after(snapshot, plan.layouts),
         objects,
@@ -64,24 +67,38 @@ def rehearse(service: Service, plan: Plan, snapshot: Snapshot, facts: Facts, inv
     )
     components = _components(service, objects, snapshot, answer)
     running = {key: node for key, node in answer.final.items() if key in components}
-    for pod in snapshot.pods:
-        if pod.key in components and pod.node is not None and not pod.finished:
-            running.setdefault(pod.key, pod.node)
-    stuck = [entry for entry in answer.pods if entry.key in answer.unplaced]
+    running |= {pod.key: str(pod.node) for pod in own}
+    unplaced = set(answer.unplaced)
+    stuck = list({entry.key: entry for entry in answer.pods if entry.key in unplaced}.values())
+    lost = [_lost(item, components, running) for item in answer.disruptions]
+    against = [Reason("scheduler", f"{entry.key}: {entry.message}") for entry in stuck]
+    if not against and promised(plan):
+        against = [reason for row in lost for reason in _broken(row)]
     played: Json = {
-        "unplaced": [
-            {"pod": entry.key, "component": components.get(entry.key), "message": entry.message} for entry in stuck
-        ],
+        "unplaced": [{"pod": entry.key, "component": components.get(entry.key), "message": entry.message} for entry in stuck],
         "rollouts": [_rollout(item, components) for item in answer.rollouts],
-        "nodesLost": [_lost(item, components, running) for item in answer.disruptions],
+        "nodesLost": lost,
         "nodesNotPlayed": used[_MOST_NODES:],
     }
     return replace(
         plan,
-        feasible=not stuck,
-        reasons=plan.reasons + tuple(Reason("scheduler", f"{entry.key}: {entry.message}") for entry in stuck),
+        feasible=not against,
+        reasons=(*plan.reasons, *against),
         simulation={**(plan.simulation or {}), **played},
     )
+
+
+def _broken(row: Json) -> list[Reason]:
+    """Components that a lost node leaves without a replica."""
+    return [
+        Reason(
+            "node-lost",
+            f"{item['component']}: when {row['node']} is lost, no replica of it runs: {item['waiting'][0]['message']}",
+            "a second node with room for it, or a volume that other nodes can use",
+        )
+        for item in row["components"]
+        if not item["running"] and item["waiting"]
+    ]
 
 
 def _unchanged(inventory: Inventory | None, changed: set[str]) -> Inventory | None:
@@ -91,16 +108,18 @@ def _unchanged(inventory: Inventory | None, changed: set[str]) -> Inventory | No
     return replace(inventory, nodes=tuple(node for node in inventory.nodes if node.name not in changed))
 
 
-def _components(
-    service: Service, objects: Sequence[KubeObject], snapshot: Snapshot, answer: Simulation
-) -> Mapping[str, str]:
+def _is_own(pod: Pod, service: Service) -> bool:
+    return pod.namespace == service.namespace and pod.labels.get(SERVICE) == service.name and COMPONENT in pod.labels
+
+
+def _components(service: Service, objects: Sequence[KubeObject], snapshot: Snapshot, answer: Simulation) -> Mapping[str, str]:
     """Pod key or workload -> component: of pods that arrive, and of those that run already."""
     found = {item.ref: item.labels[COMPONENT] for item in objects if COMPONENT in item.labels}
     for entry in answer.pods:
         if entry.workload in found:
             found[entry.key] = found[entry.workload]
     for pod in snapshot.pods:
-        if pod.namespace == service.namespace and pod.labels.get(SERVICE) == service.name and COMPONENT in pod.labels:
+        if _is_own(pod, service):
             found[pod.key] = pod.labels[COMPONENT]
     return found
 

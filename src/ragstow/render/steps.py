@@ -9,6 +9,7 @@ from ragstow.render.container import start_seconds
 from ragstow.render.model import Context, Item, NodePart, Step
 from ragstow.render.nodes.common import KUBELET_LOG
 from ragstow.render.podspec import WAIT_SECONDS, wait_container
+from ragstow.render.rehearsalwords import rehearsed
 from ragstow.render.units import units
 
 _MODES = {
@@ -31,6 +32,7 @@ def steps_page(context: Context, parts: tuple[NodePart, ...], workload_files: tu
         f"Rendered by ragstow from plan {plan.digest[:16]}. Run the commands in this folder, in this order.",
         "",
         *_summary(context),
+        *_rehearsal(context),
         "## Before",
         "",
         *numbered.steps(_before(context, parts)),
@@ -71,6 +73,15 @@ def _summary(context: Context) -> list[str]:
         after = ", ".join(item.planned.start_after) or "-"
         lines.append(f"| {item.name} | {item.component.replicas} | {what} | {resource} | {after} |")
     return [*lines, ""]
+
+
+def _rehearsal(context: Context) -> list[str]:
+    """What the simulation of these manifests says of updates and of lost nodes; nothing for a plan that was not rehearsed."""
+    told = rehearsed(context.plan)
+    if not told:
+        return []
+    rows = [f"- {about}: {text}" for about, text in told]
+    return ["## What the scheduler will do", "", "Played on the cluster that the plan was made for.", "", *rows, ""]
 
 
 def _before(context: Context, parts: tuple[NodePart, ...]) -> list[Step]:

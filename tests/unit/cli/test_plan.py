@@ -83,3 +83,31 @@ def test_wrong_use_and_input_end_with_2(capsys: Capture, tmp_path: Path) -> None
     planned(capsys, service, "--from", str(tmp_path), code=2)
     planned(capsys, service, "--from", str(EXAMPLES / "no-gpu" / "cluster"), "--release", "newest", code=2)
     planned(capsys, service, "--from", str(EXAMPLES / "no-gpu" / "cluster"), "--solver", "quantum", code=2)
+
+
+def test_the_rollout_and_every_lost_node_are_played(capsys: Capture) -> None:
+    example = EXAMPLES / "mixed-t4-a100"
+    arguments = (str(example / "service.yaml"), "--from", str(example / "cluster"))
+    document = json.loads(planned(capsys, *arguments, "-o", "json", code=0))
+    jsonschema.validate(document, SCHEMA)
+    played = document["simulation"]
+    assert played["unplaced"] == []
+    assert {row["component"]: row["leastReady"] for row in played["rollouts"]} == {
+        "llm": 1,
+        "embedder": 1,
+        "reranker": 0,
+        "vectors": 1,
+        "gateway": 2,
+    }
+    assert all(row["done"] for row in played["rollouts"])
+    assert {row["node"] for row in played["nodesLost"]} == {item["node"] for item in document["placements"]}
+    assert all(row["survives"] for row in played["nodesLost"])
+    text = planned(capsys, *arguments, code=0)
+    assert " rollout: ok; ready on the way at least: llm 1 of 2" in text
+    assert " one node lost: every component keeps a replica or gets one elsewhere (promised: survive: node)" in text
+
+
+def test_without_the_promise_the_loss_of_a_node_is_said_all_the_same(capsys: Capture) -> None:
+    example = EXAMPLES / "cloud-l4-pool"
+    text = planned(capsys, str(example / "service.yaml"), "--from", str(example / "cluster"), code=0)
+    assert " one node lost: embedder, reranker, vectors may be left without a replica\n" in text

@@ -30,7 +30,8 @@ from ragstow.spec.model import Service
 Json = dict[str, Any]
 
 _MOST_NODES = 16
-"""Nodes whose loss is played; the assumptions name how many were not."""
+_MOST_OBJECTS = 200_000
+"""Nodes whose loss is played, and objects read for that: each loss goes through all pods of the cluster."""
 
 
 def rehearse(service: Service, plan: Plan, snapshot: Snapshot, facts: Facts, inventory: Inventory | None = None) -> Plan:
@@ -52,6 +53,7 @@ def rehearse(service: Service, plan: Plan, snapshot: Snapshot, facts: Facts, inv
     objects = [made(item) for item in workload_objects(service, plan, facts)]
     own = [pod for pod in snapshot.pods if _is_own(pod, service) and pod.node is not None and not pod.finished]
     used = list(dict.fromkeys([*(item.node for item in plan.placements if item.node), *(str(pod.node) for pod in own)]))
+    affordable = max(1, min(_MOST_NODES, _MOST_OBJECTS // (len(snapshot.pods) + len(snapshot.nodes))))
     answer = simulate(
         snapshot_after(snapshot, plan.layouts),
         objects,
@@ -61,7 +63,7 @@ def rehearse(service: Service, plan: Plan, snapshot: Snapshot, facts: Facts, inv
             only_files=True,
             inventory=_unchanged(inventory, changed),
             rollout=True,
-            fail_alone=tuple(used[:_MOST_NODES]),
+            fail_alone=tuple(used[:affordable]),
         ),
         facts,
     )
@@ -78,7 +80,7 @@ def rehearse(service: Service, plan: Plan, snapshot: Snapshot, facts: Facts, inv
         "unplaced": [{"pod": entry.key, "component": components.get(entry.key), "message": entry.message} for entry in stuck],
         "rollouts": [_rollout(item, components) for item in answer.rollouts],
         "nodesLost": lost,
-        "nodesNotPlayed": used[_MOST_NODES:],
+        "nodesNotPlayed": used[affordable:],
     }
     return replace(
         plan,

@@ -40,9 +40,10 @@ class World:
     Args:
         snapshot: the cluster; its pods with a node (and not finished) run there, others are not part of the world.
         release: decides how pods are summed.
+        known: a world of an earlier snapshot and the same release: what was read of pods that are the same is read no more.
     """
 
-    def __init__(self, snapshot: Snapshot, release: Release) -> None:
+    def __init__(self, snapshot: Snapshot, release: Release, known: World | None = None) -> None:
         self.snapshot = snapshot
         self.release = release
         self.nodes: list[NodeInfo] = [NodeInfo(node, index) for index, node in enumerate(tree_order(snapshot.nodes))]
@@ -53,7 +54,7 @@ class World:
         self._views: dict[Callable[[World], Any], Any] = {}
         for pod in snapshot.pods:
             if pod.node is not None and not pod.finished and pod.node in self._by_name:
-                self._put(PodInfo(pod, release), self._by_name[pod.node])
+                self._put(_read(pod, release, known), self._by_name[pod.node])
 
     def node(self, name: str) -> NodeInfo | None:
         """A node by name."""
@@ -135,6 +136,13 @@ class World:
     def images(self) -> ImageTable:
         """Which images lie on which nodes."""
         return ImageTable(self.snapshot.nodes)
+
+
+def _read(pod: Pod, release: Release, known: World | None) -> PodInfo:
+    located = known.located(pod.key) if known is not None else None
+    if located is not None and located[0].pod is pod and located[0].release == release:
+        return located[0]
+    return PodInfo(pod, release)
 
 
 def zone_key(node: Node) -> str:

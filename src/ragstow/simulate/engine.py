@@ -95,12 +95,13 @@ class Engine:
         snapshot: the cluster. Its pods with a node run there.
         pods: the arrivals, in order.
         options: how to play.
+        known: a world of an earlier snapshot.
     """
 
-    def __init__(self, snapshot: Snapshot, pods: Iterable[Pod], options: Options) -> None:
+    def __init__(self, snapshot: Snapshot, pods: Iterable[Pod], options: Options, known: World | None = None) -> None:
         self.options = options
         self.release = options.release
-        self.world = World(snapshot, options.release)
+        self.world = World(snapshot, options.release, known)
         self.configuration: Configuration = configuration(options.policy, options.release)
         self._notes: dict[str, None] = {}
         self.nominations = Nominations()

@@ -37,6 +37,7 @@ class Play:
         arrivals: pods that are known from the start; their nominations count, and `queue` gives them in turn.
         only_one: node -> resources of which its plugin gives a container one at most.
         packed: nodes whose plugin packs shares.
+        before: a play of an earlier snapshot, whose pods need not be read again.
     """
 
     def __init__(
@@ -47,9 +48,11 @@ class Play:
         arrivals: Sequence[Arrival] = (),
         only_one: Mapping[str, frozenset[str]] | None = None,
         packed: frozenset[str] = frozenset(),
+        before: Play | None = None,
     ) -> None:
         self.options = options
-        self.engine = Engine(snapshot, [item.pod for item in arrivals if item.refusal is None], options)
+        known = before.engine.world if before is not None else None
+        self.engine = Engine(snapshot, [item.pod for item in arrivals if item.refusal is None], options, known)
         self.kubelets = Kubelets(kubelets, only_one, packed)
         self.entries: list[PodEntry] = []
         self.loops: list[Loop] = []

@@ -90,6 +90,7 @@ class _Run:
     options: Options = field(init=False)
     only_one: Mapping[str, frozenset[str]] = field(init=False)
     packed: frozenset[str] = field(init=False)
+    first: Play | None = None
     toleration: bool = False
 
     def __post_init__(self) -> None:
@@ -122,7 +123,7 @@ class _Run:
         )
         snapshot, arrivals = self._with_scaled(gathered, scaled)
         self._note(*gathered.assumptions)
-        play = Play(snapshot, self.options, self.request.kubelets, arrivals, self.only_one, self.packed)
+        play = self.first = Play(snapshot, self.options, self.request.kubelets, arrivals, self.only_one, self.packed)
         play.queue(arrivals)
         keys = [item.pod.key for item in arrivals]
         final = play.final(keys)
@@ -133,7 +134,7 @@ class _Run:
         then = request.rollout or request.drain or request.fail or request.fail_alone or play.victims
         frozen = freeze(play, snapshot, [item.pod for item in arrivals if item.refusal is None]) if then else snapshot
         displaced = self._displaced(play, frozen)
-        alone = tuple(self._disrupted(frozen, "fail", name)[0] for name in request.fail_alone)
+        alone = tuple(self._disrupted(frozen, "fail", name, onward=False)[0] for name in request.fail_alone)
         rollouts, frozen, rolled = self._rollouts(gathered, frozen)
         final |= rolled
         disruptions = self._disruptions(frozen)
@@ -210,7 +211,8 @@ class _Run:
     # --- after the pods -------------------------------------------------------------------------------------------------
 
     def _start(self, snapshot: Snapshot) -> Play:
-        return Play(snapshot, replace(self.options, detail=False), self.request.kubelets, (), self.only_one, self.packed)
+        options = replace(self.options, detail=False)
+        return Play(snapshot, options, self.request.kubelets, (), self.only_one, self.packed, self.first)
 
     def _displaced(self, play: Play, frozen: Snapshot) -> tuple[Displaced, ...]:
         """Where the controllers' new pods for evicted ones would go, once everything else is placed."""
@@ -299,13 +301,17 @@ class _Run:
             found.append(disrupted)
         return tuple(found)
 
-    def _disrupted(self, frozen: Snapshot, kind: Literal["drain", "fail"], name: str) -> tuple[Disruption, Snapshot]:
-        """What becomes of a node's pods, and the cluster afterwards."""
+    def _disrupted(
+        self, frozen: Snapshot, kind: Literal["drain", "fail"], name: str, *, onward: bool = True
+    ) -> tuple[Disruption, Snapshot]:
+        """What becomes of a node's pods, and the cluster afterwards where it is wanted."""
         prepared = disruption.prepare(frozen, kind, name)
         play = self._start(prepared.snapshot)
         found = disruption.play_disruption(play, prepared)
-        successors = [item.pod for _, item in prepared.leaving if item is not None and play.node_of(item.pod.key) is not None]
         self._note(*play.assumptions)
+        if not onward:
+            return found, frozen
+        successors = [item.pod for _, item in prepared.leaving if item is not None and play.node_of(item.pod.key) is not None]
         return found, freeze(play, prepared.snapshot, successors)
 
     def _unknown_schedulers(self, entries: Sequence[PodEntry]) -> tuple[Reason, ...]:

@@ -1,7 +1,7 @@
 """What a person waits for first: help, a plan of the bundled service, a small saved cluster read. CPU time of whole processes.
 
-The least of several runs is compared with the bar: other work on the machine only ever adds to it. Modules are compiled once, as
-they are when the package is installed, into a folder of the benchmark's own.
+The least of several runs is compared with the bar: other work on the machine only ever adds to it. Modules are compiled once,
+as they are when the package is installed, into a folder of the benchmark's own.
 """
 
 from __future__ import annotations

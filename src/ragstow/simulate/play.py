@@ -52,7 +52,7 @@ class Play:
     ) -> None:
         self.options = options
         known = before.engine.world if before is not None else None
-        self.engine = Engine(snapshot, [item.pod for item in arrivals if item.refusal is None], options, known)
+        self.engine: Engine = Engine(snapshot, [item.pod for item in arrivals if item.refusal is None], options, known)
         self.kubelets = Kubelets(kubelets, only_one, packed)
         self.entries: list[PodEntry] = []
         self.loops: list[Loop] = []

@@ -34,6 +34,8 @@ _LONGEST_WAIT_SECONDS = 30.0
 _BROKEN = frozenset({500, 502, 503, 504})
 _CONNECTIONS = 8
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_NOT_ALLOWED = re.compile(r'User ".*" cannot ', re.DOTALL)
+"""How the authorizer words a refusal; other 403s come from admission: quotas, policies."""
 _MANAGER = re.compile(r'conflict with "([^"]*)"')
 
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -199,7 +201,7 @@ class Transport:
                 f"{self.access.server} does not accept the credentials{who} (context {self.access.name})",
                 hint="log in again, or choose another --context",
             )
-        if status == 403:
+        if status == 403 and (not message or _NOT_ALLOWED.search(message)):
             return Forbidden(right, message or "forbidden", role=role)
         kind = {400: Invalid, 404: NotFound, 409: Conflict, 410: Gone, 422: Invalid}.get(status, ApiError)
         error = kind(status, reason, f"{right.verb} {right.resource}: {message or f'HTTP {status}'}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import click
 
 from ragstow.cli.options import cluster_options, facts_option
 from ragstow.cli.output import note
-from ragstow.errors import InputError, Place, UsageError
+from ragstow.errors import UsageError
 
 EXAMPLES = """\b
 Examples:
@@ -40,7 +39,7 @@ def command(source: str, out: str | None, force: bool, output: str, facts: str |
     from ragstow.render import render
 
     known = load_facts(Path(facts) if facts else None)
-    service, plan = _service_and_plan(source, known, facts, cluster)
+    service, plan, document = _service_and_plan(source, known, facts, cluster)
     if not plan.feasible:
         note(f"{plan.namespace}/{plan.service} does not fit, so there is nothing to render")
         for reason in plan.reasons:
@@ -53,28 +52,35 @@ def command(source: str, out: str | None, force: bool, output: str, facts: str |
             note(f"note: {line}")
     if out is not None:
         from ragstow.cli.folder import write_folder
+        from ragstow.cli.planfile import NAME, written
 
-        write_folder(Path(out), {file.path: file.text for file in made.files}, command="render", force=force)
-        note(f"wrote {len(made.files)} files to {out}; go on with {Path(out) / 'STEPS.md'}")
+        files = {NAME: written(document), **{file.path: file.text for file in made.files}}
+        write_folder(Path(out), files, command="render", force=force)
+        note(f"wrote {len(files)} files to {out}; go on with {Path(out) / 'STEPS.md'}, or: ragstow apply {out}")
     return 0
 
 
-def _service_and_plan(source: str, known: Any, facts: str | None, cluster: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The service and its plan: read from a plan, or planned now."""
+def _service_and_plan(
+    source: str, known: Any, facts: str | None, cluster: Mapping[str, Any]
+) -> tuple[Any, Any, Mapping[str, Any]]:
+    """The service and its plan, read from a plan or planned now, and the plan's document."""
     from ragstow.cli import live
+    from ragstow.cli.planfile import find_plan, read_text
     from ragstow.spec import load, load_text, normalise
 
-    text = _read(source)
+    text = read_text(source)
     file = None if source == "-" else source
-    document = _plan_document(text, file)
+    document = find_plan(text, file)
     if document is None:
         from ragstow.cli.cluster import open_cluster
+        from ragstow.cli.plan import document as plan_document
         from ragstow.cli.plan import plan_service
 
         service = load_text(text, known, file="-") if file is None else load(Path(file), known)
         assumed, release = tuple(cluster["assumed"]), cluster["release"]
         opened = open_cluster(cluster["from_"], facts=facts, assumed=assumed, release=release, scheduling=True)
-        return service, plan_service(service, opened, assumed=assumed, release=release)
+        made = plan_service(service, opened, assumed=assumed, release=release)
+        return service, made, plan_document(made, opened)
     if cluster.get("from_") or live.given():
         raise UsageError(
             "render-two-clusters",
@@ -84,30 +90,7 @@ def _service_and_plan(source: str, known: Any, facts: str | None, cluster: Mappi
     from ragstow.plan.load import load_plan
 
     plan = load_plan(document, file=file)
-    return normalise(plan.spec, known), plan
-
-
-def _plan_document(text: str, file: str | None) -> Mapping[str, Any] | None:
-    from ragstow import kubeyaml
-
-    # A service is read by its own room, which names the line of every fault; here only the kind counts.
-    if "Plan" not in text:
-        return None
-    values = [document.value for document in kubeyaml.load_all(text, file=file)]
-    plans = [value for value in values if isinstance(value, dict) and value.get("kind") == "Plan"]
-    if len(plans) > 1 or (plans and len(values) > 1):
-        raise InputError("render-many", "more than one document; one plan a file", place=Place(file))
-    return plans[0] if plans else None
-
-
-def _read(source: str) -> str:
-    try:
-        raw = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
-        return raw.decode("utf-8-sig")
-    except OSError as error:
-        raise InputError("render-unreadable", f"cannot be read: {error.strerror}", place=Place(source)) from None
-    except UnicodeDecodeError:
-        raise InputError("render-not-text", "this is not a text file", place=Place(source)) from None
+    return normalise(plan.spec, known), plan, document
 
 
 def _print(objects: tuple[dict[str, Any], ...], output: str) -> None:

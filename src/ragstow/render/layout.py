@@ -60,7 +60,13 @@ def render(service: Service, plan: Plan, facts: Facts) -> Rendering:
     by_hand = tuple(f"{file.path} is not part of this stream (see STEPS.md)" for file in files if file.path not in applied)
     objects = (*node_objects.values(), *shared, *(manifest for rows in by_component.values() for manifest in rows))
     return Rendering(
-        service.name, service.namespace, plan.digest, tuple(sorted(files, key=lambda file: file.path)), objects, by_hand
+        service.name,
+        service.namespace,
+        plan.digest,
+        tuple(sorted(files, key=lambda file: file.path)),
+        objects,
+        by_hand,
+        node_objects,
     )
 
 

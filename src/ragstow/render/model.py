@@ -66,6 +66,8 @@ class Rendering:
     files: tuple[RenderedFile, ...]
     objects: tuple[Manifest, ...]
     by_hand: tuple[str, ...] = ()
+    node_objects: Mapping[str, Manifest] = field(default_factory=dict)
+    """Those of `objects` that are node configuration, by file."""
 
 
 @dataclass(frozen=True, slots=True)

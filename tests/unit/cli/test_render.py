@@ -37,6 +37,7 @@ def test_a_plan_from_a_file_gives_the_folder_that_the_library_gives(
     known = facts.load()
     scenario = SCENARIOS[name]()
     service = normalise(to_document(scenario.service), known)
+    assert json.loads(made.pop("plan.json"))["digest"] == scenario.plan.digest
     assert made == {file.path: file.text for file in render(service, scenario.plan, known).files}
     printed = capsys.readouterr()
     assert printed.out == ""

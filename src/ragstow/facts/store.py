@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragstow.errors import FactsError, InputError, Place
-from ragstow.facts import charts, clouds, drivers, engines, gpus, instances, mig, models, quantization, serving, vllm
+from ragstow.facts import charts, clouds, drivers, endpoints, engines, gpus, instances, mig, models, quantization, serving, vllm
 from ragstow.facts.sharing_modes import SHARING_MODES, SharingMode
 from ragstow.facts.stack import PROGRAMS, SIGNATURES, Signatures, Stack
 from ragstow.facts.table import Sourced, Table, read
@@ -58,6 +58,7 @@ class Facts:
         clouds.CLOUD_GPUS,
         instances.TABLE,
         serving.TABLE,
+        endpoints.TABLE,
         charts.TABLE,
         PROGRAMS,
         SIGNATURES,
@@ -135,6 +136,11 @@ class Facts:
     def serving(self) -> serving.Servings:
         """How engines run in a pod."""
         return serving.Servings(self._rows(serving.TABLE))
+
+    @cached_property
+    def endpoints(self) -> endpoints.EndpointTable:
+        """What engines answer."""
+        return endpoints.EndpointTable(self._rows(endpoints.TABLE))
 
     @cached_property
     def charts(self) -> charts.Charts:

@@ -75,7 +75,14 @@ class Client(Protocol):
         ...
 
     def execute(
-        self, name: str, namespace: str, container: str, command: Sequence[str], *, timeout_seconds: float = 30.0
+        self,
+        name: str,
+        namespace: str,
+        container: str,
+        command: Sequence[str],
+        *,
+        timeout_seconds: float = 30.0,
+        stdin: bytes = b"",
     ) -> Executed:
         """Run a command in a container and wait for its end."""
         ...
@@ -266,12 +273,19 @@ class ApiClient:
         return data.decode("utf-8", "replace")
 
     def execute(
-        self, name: str, namespace: str, container: str, command: Sequence[str], *, timeout_seconds: float = 30.0
+        self,
+        name: str,
+        namespace: str,
+        container: str,
+        command: Sequence[str],
+        *,
+        timeout_seconds: float = 30.0,
+        stdin: bytes = b"",
     ) -> Executed:
         """Run a command in a container and wait for its end; errors as `streams.execute`."""
         from ragstow.live import streams
 
-        return streams.execute(self.transport, name, namespace, container, command, timeout_seconds)
+        return streams.execute(self.transport, name, namespace, container, command, timeout_seconds, stdin)
 
     def forward(self, name: str, namespace: str, port: int) -> AbstractContextManager[tuple[str, int]]:
         """A port of a pod as (address, port) of this machine, inside a `with` block; errors as `streams.forward`."""

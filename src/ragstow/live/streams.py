@@ -23,7 +23,10 @@ from ragstow.errors import ClusterError, TimeoutReached
 from ragstow.live.failures import Right
 from ragstow.live.transport import Transport
 
-_STDOUT, _STDERR, _STATUS = 1, 2, 3
+_STDIN, _STDOUT, _STDERR, _STATUS = 0, 1, 2, 3
+_CLOSE = 255
+_CLOSES = "v5.channel.k8s.io"
+"""The first protocol in which one channel can be closed."""
 _DATA, _ERROR = 0, 1
 _CHUNK = 16 << 10
 _POLL_SECONDS = 0.5
@@ -40,9 +43,17 @@ class Executed:
 
 
 def execute(
-    transport: Transport, name: str, namespace: str, container: str, command: Sequence[str], timeout_seconds: float
+    transport: Transport,
+    name: str,
+    namespace: str,
+    container: str,
+    command: Sequence[str],
+    timeout_seconds: float,
+    stdin: bytes = b"",
 ) -> Executed:
-    """Run a command in a container and wait for its end.
+    """Run a command in a container and wait for its end; `stdin` is all that it can read.
+
+    Servers older than 1.30 cannot be told that standard input ended: there the command must know by itself when to stop.
 
     Raises:
         ClusterError: the command could not be started (no such container, no such program, no right).
@@ -50,6 +61,8 @@ def execute(
     """
     right = Right("create", "pods/exec", "", namespace)
     query = [("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", word) for word in command)]
+    if stdin:
+        query.append(("stdin", "true"))
     path = f"/api/v1/namespaces/{namespace}/pods/{name}/exec"
     end = time.monotonic() + timeout_seconds
     said: dict[int, bytearray] = {_STDOUT: bytearray(), _STDERR: bytearray(), _STATUS: bytearray()}
@@ -57,10 +70,12 @@ def execute(
         path,
         right,
         query=query,
-        protocols=["v5.channel.k8s.io", "v4.channel.k8s.io"],
+        protocols=[_CLOSES, "v4.channel.k8s.io"],
         timeout_seconds=timeout_seconds,
         role="verify",
     ) as session:
+        if stdin:
+            _feed(session, stdin)
         for channel, data in _messages(session, end):
             if channel in said:
                 said[channel] += data
@@ -72,6 +87,13 @@ def execute(
             )
     status: Mapping[str, Any] = json.loads(said[_STATUS] or b"{}")
     return Executed(_code(status, name, namespace, command), _text(said[_STDOUT]), _text(said[_STDERR]))
+
+
+def _feed(session: Any, stdin: bytes) -> None:
+    for start in range(0, len(stdin), _CHUNK):
+        session.send_bytes(bytes([_STDIN]) + stdin[start : start + _CHUNK])
+    if session.subprotocol == _CLOSES:
+        session.send_bytes(bytes([_CLOSE, _STDIN]))
 
 
 def _messages(session: Any, end: float) -> Iterator[tuple[int, bytes]]:

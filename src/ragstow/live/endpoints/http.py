@@ -1,0 +1,193 @@
+"""One HTTP server behind a forwarded port: requests with a time limit, few and patient repeats, failures as one sentence."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import httpx2
+
+from ragstow.verification.answers import shown
+from ragstow.verification.model import Evidence, ObjectRef
+
+_BUSY = 429
+_NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Plain HTTP over a forwarded port never speaks TLS; loading the machine's authorities for each client would cost 50 ms."""
+_PAUSES_SECONDS = (1.0, 3.0)
+"""Before a repeat where the server says that it is busy now."""
+_ANSWER_BYTES = 16 << 20
+_SHOWN_BODY = 400
+
+Kind = Literal["unreachable", "timeout", "key", "loading", "busy", "status", "not-json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A success: its JSON (None where the body is no JSON), its text, and the seconds from request to last byte."""
+
+    status: int
+    data: Any
+    text: str
+    seconds: float
+
+
+class Failed(Exception):
+    """A request without a usable answer.
+
+    Args:
+        kind: what sort of failure.
+        text: what happened, for `found`.
+        status: the HTTP status where there was one.
+        hint: what to do about it.
+    """
+
+    def __init__(self, kind: Kind, text: str, *, status: int | None = None, hint: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+        self.status = status
+        self.hint = hint
+
+
+class Server:
+    """A server on a port of this machine that stands for a port of a pod.
+
+    Args:
+        address, port: where it is reached now.
+        pod, pod_port: what it stands for; only for what is shown.
+        timeout_seconds: for one request.
+        key: sent as bearer token and as Qdrant's `api-key`; never shown.
+        pause: sleeps; tests give another.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        *,
+        pod: ObjectRef,
+        pod_port: int,
+        timeout_seconds: float,
+        key: str | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {key}", "api-key": key} if key else {}
+        self.pod = pod
+        self.pod_port = pod_port
+        self._pause = pause
+        self._timeout = timeout_seconds
+        self._http = httpx2.Client(
+            base_url=f"http://{address}:{port}",
+            verify=_NO_AUTHORITIES,
+            timeout=timeout_seconds,
+            headers=headers,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def get(self, path: str) -> Answer:
+        """GET; see `ask`."""
+        return self.ask("GET", path)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Answer:
+        """POST of JSON whose answer must be JSON; see `ask`."""
+        return self.ask("POST", path, body, wants_json=True)
+
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, *, wants_json: bool = False) -> Answer:
+        """One request, repeated where the server is only busy.
+
+        Raises:
+            Failed: no answer, none in time, no success, or no JSON where it is wanted.
+        """
+        for pause in (*_PAUSES_SECONDS, None):
+            try:
+                return self._once(method, path, body, wants_json)
+            except Failed as failure:
+                if failure.kind != "busy" or pause is None:
+                    raise
+                self._pause(pause)
+        raise AssertionError("unreachable")
+
+    def evidence(self, method: str, path: str, body: Mapping[str, Any] | None, value: str) -> Evidence:
+        """What was seen, with the commands that show it again."""
+        place = f"kubectl -n {self.pod.namespace} port-forward pod/{self.pod.name} {self.pod_port}"
+        words = ["curl", "-s", *(["-X", method] if method not in ("GET", "POST") else []), f"localhost:{self.pod_port}{path}"]
+        if body is not None:
+            text = json.dumps(body)
+            text = text if len(text) <= _SHOWN_BODY else f"{text[: _SHOWN_BODY - 3]}..."
+            words += ["-H", "Content-Type: application/json", "-d", text]
+        return Evidence(f"{place}; {shlex.join(words)}", value)
+
+    def _once(self, method: str, path: str, body: Mapping[str, Any] | None, wants_json: bool) -> Answer:
+        started = time.monotonic()
+        try:
+            response = self._http.request(method, path, json=dict(body) if body is not None else None)
+        except httpx2.TimeoutException:
+            raise Failed(
+                "timeout", f"{method} {path}: no answer in {self._timeout:g} s", hint="give it longer with --endpoint-timeout"
+            ) from None
+        except httpx2.HTTPError as error:
+            why = str(error) or type(error).__name__
+            raise Failed(
+                "unreachable",
+                f"{method} {path}: port {self.pod_port} of the pod does not answer HTTP: {why}",
+                hint=f"kubectl -n {self.pod.namespace} logs {self.pod.name}",
+            ) from None
+        seconds = time.monotonic() - started
+        text = response.content[:_ANSWER_BYTES].decode("utf-8", "replace")
+        if not 200 <= response.status_code < 300:
+            raise _refusal(response.status_code, f"{method} {path}", text)
+        data = _json(text)
+        if wants_json and data is None:
+            kind = response.headers.get("content-type", "no content type")
+            raise Failed(
+                "not-json",
+                f"{method} {path}: {kind} instead of JSON: {shown(text)}",
+                status=response.status_code,
+                hint="something else than the engine answers on this port",
+            )
+        return Answer(response.status_code, data, text, seconds)
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _refusal(status: int, request: str, text: str) -> Failed:
+    said = _message(text)
+    words = f"{request}: HTTP {status}{f': {said}' if said else ''}"
+    if status in (401, 403):
+        return Failed("key", words, status=status, hint="it wants an API key: give it in RAGSTOW_API_KEY")
+    if status == _BUSY:
+        return Failed("busy", words, status=status, hint="it was overloaded at every try; try again when less is going on")
+    if status == 503 and "loading" in text.lower():
+        return Failed("loading", words, status=status, hint="the model is still being loaded; try again later")
+    return Failed("status", words, status=status)
+
+
+def _message(text: str) -> str:
+    """The sentence in an error's body: `error` as text, `error.message`, `message`, `detail`, or Qdrant's `status.error`."""
+    data = _json(text)
+    if not isinstance(data, Mapping):
+        return shown(text)
+    status = data.get("status")
+    for value in (data.get("error"), status.get("error") if isinstance(status, Mapping) else None):
+        if isinstance(value, Mapping):
+            value = value.get("message")
+        if value:
+            return shown(value)
+    return shown(data.get("message") or data.get("detail") or text)

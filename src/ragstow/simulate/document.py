@@ -120,6 +120,7 @@ def _near_miss(miss: NearMiss) -> Json:
                 "node": change.node,
                 "disturbs": list(change.disturbs),
                 "patch": change.patch,
+                "uncordon": change.uncordon,
             }
             for change in miss.changes
         ],

@@ -59,15 +59,35 @@ class CardChoice:
         return self.of == 1 or self.count == self.of
 
 
+ChangeKind = Literal[
+    "uncordon",
+    "tolerate",
+    "unselect",
+    "affinity",
+    "spread",
+    "near",
+    "apart",
+    "unport",
+    "shrink",
+    "free",
+    "several",
+    "add-node",
+]
+"""What is changed: the node's cordon; of the pod its tolerations, nodeSelector, required node affinity, spread, pod affinity,
+anti-affinity, host ports, requests; the pods that hold what it needs; several of these; the number of nodes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something small that makes a pod fit. `disturbs` are pods that it stops; `verified`: filtered again with the change."""
+    """Something small that makes a pod fit; every filter was asked again with it done. `disturbs` are pods that it stops,
+    `patch` a strategic merge patch of the pod (or its template), `uncordon` says that the node is uncordoned for it."""
 
-    kind: Literal["tolerate", "unselect", "uncordon", "shrink", "free", "add-node"]
+    kind: ChangeKind
     text: str
     node: str
     disturbs: tuple[str, ...] = ()
     patch: Mapping[str, Any] | None = None
+    uncordon: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ when their last user is gone, as the resourceclaim controller does it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from ragstow.scheduling.dra import assumed, parse, strategy, taints
@@ -50,6 +51,33 @@ class DraCluster:
     def claim(self, namespace: str, name: str) -> Claim | None:
         """A claim by name, as it is now."""
         return self._claims.get((namespace, name))
+
+    def claims(self) -> tuple[Claim, ...]:
+        """All claims as they are now."""
+        return tuple(self._claims.values())
+
+    def users(self, claim: Claim) -> tuple[str, ...]:
+        """The pods ("ns/name") that use a claim; of one made for extended resources the pod that it was made for."""
+        named = tuple(f"{claim.namespace}/{name}" for kind, name, _ in claim.reserved_for if kind == "pods")
+        if named or not claim.extended_for:
+            return named
+        return tuple(info.key for info, _ in self._world.placed if claim.extended_for in (info.pod.uid, info.key))
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """What happens to claims within this block is taken back at its end: for trying something out."""
+        before = dict(self._claims)
+        try:
+            yield
+        finally:
+            for key, now in list(self._claims.items()):
+                if now.allocation is not None and (key not in before or before[key].allocation is None):
+                    self.allocated.remove(now.allocation)
+            for key, claim in before.items():
+                known = self._claims.get(key)
+                if claim.allocation is not None and (known is None or known.allocation is None):
+                    self.allocated.add(claim.allocation)
+            self._claims = before
 
     def extended_claim(self, pod_uid: str) -> Claim | None:
         """The claim that the scheduler made for the extended resources of a pod."""

@@ -15,6 +15,7 @@ from ragstow.scheduling.dra import claims as pod_claims
 from ragstow.scheduling.dra import extended, score, shown
 from ragstow.scheduling.dra.attempt import Cycle, on_node
 from ragstow.scheduling.dra.cluster import DraCluster
+from ragstow.scheduling.dra.lacking import Lack, lacking
 from ragstow.scheduling.framework import (
     SKIP,
     Code,
@@ -184,6 +185,11 @@ class DynamicResources(
         except pod_claims.ClaimProblem:
             used = []
         self._cluster.release(pod.namespace, pod.name, pod.pod.uid, used)
+
+    def lacking(self, state: CycleState, node: NodeInfo) -> tuple[Lack, ...]:
+        """What the node lacks for the pod's claims, after the filter refused it."""
+        cycle = state.find(_KEY)
+        return () if cycle is None or cycle.inputs is None else lacking(cycle, node.node, self._cluster)
 
     def explain(self, state: CycleState, pod: PodInfo, node: NodeInfo, status: Status) -> tuple[Reason, ...]:
         """Which claim, and for an unevaluated selector what would help."""

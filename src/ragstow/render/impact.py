@@ -6,7 +6,7 @@ A pure function of the procedure and the cluster, so that what is shown is what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,12 +59,14 @@ class Restarted:
 class Closed:
     """A node that takes no new pods for a while: what is waited for until it is opened again.
 
-    `stays` says that it was closed before and so will be afterwards.
+    `stays` says that it was closed before and so will be afterwards. `at_most_seconds` is when the run gives up: the sum of
+    the waits' limits; None where those are not known.
     """
 
     node: str
     until: tuple[str, ...]
     stays: bool
+    at_most_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ def impact(
     snapshot: Snapshot,
     inventory: Inventory,
     changes: Mapping[tuple[str, str, str], Change] | None = None,
+    limit: Callable[[Action], float] | None = None,
 ) -> Impact:
     """The blast radius.
 
@@ -110,6 +113,7 @@ def impact(
         snapshot: the cluster as it is now.
         inventory: its GPUs, the service's own pods counted as holders.
         changes: (kind, namespace, name) -> what applying does to a workload, as a dry run or a comparison found.
+        limit: seconds after which an action that waits gives up.
     """
     emptied = [action.node for action in procedure.actions if isinstance(action, EvictGpuPods)]
     layouts = {layout.node: layout for layout in plan.layouts}
@@ -132,7 +136,7 @@ def impact(
         gone.preempted,
         gone.stopped_at,
         tuple(_restarted(procedure.actions, plan.cluster.plugin, snapshot)),
-        tuple(_closed(procedure.actions, snapshot)),
+        tuple(_closed(procedure.actions, snapshot, limit)),
         tuple(_affected(changes or {}, snapshot)),
     )
 
@@ -186,16 +190,19 @@ def _nodes_of(snapshot: Snapshot, namespace: str, daemon_set: str) -> set[str]:
     }
 
 
-def _closed(actions: Iterable[Action], snapshot: Snapshot) -> Iterator[Closed]:
-    until: dict[str, list[str]] = {}
+def _closed(actions: Iterable[Action], snapshot: Snapshot, limit: Callable[[Action], float] | None) -> Iterator[Closed]:
+    waits: dict[str, list[Action]] = {}
     for action in actions:
         if isinstance(action, Cordon):
-            until[action.node] = []
-        elif isinstance(action, EvictGpuPods | WaitMigState | WaitNodeOffers) and action.node in until:
-            until[action.node].append(action.title)
-        elif isinstance(action, Uncordon) and action.node in until:
+            waits[action.node] = []
+        elif isinstance(action, EvictGpuPods | WaitMigState | WaitNodeOffers | RestartPluginPod) and action.node in waits:
+            waits[action.node].append(action)
+        elif isinstance(action, Uncordon) and action.node in waits:
             node = snapshot.get("Node", action.node)
-            yield Closed(action.node, tuple(until.pop(action.node)), isinstance(node, Node) and node.unschedulable)
+            found = waits.pop(action.node)
+            most = sum(map(limit, found)) if limit is not None else None
+            stays = isinstance(node, Node) and node.unschedulable
+            yield Closed(action.node, tuple(item.title for item in found), stays, most)
 
 
 def _affected(changes: Mapping[tuple[str, str, str], Change], snapshot: Snapshot) -> Iterator[Affected]:

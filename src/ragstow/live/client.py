@@ -43,7 +43,7 @@ class Client(Protocol):
         ...
 
     def watch(
-        self, resource: Resource, namespace: str = "", *, labels: str = "", seconds: float
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", seconds: float
     ) -> Iterator[tuple[Event, Object]]:
         """All objects, then what changes, for at most `seconds`."""
         ...
@@ -61,7 +61,14 @@ class Client(Protocol):
         ...
 
     def delete(
-        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", dependents_first: bool = False
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        version: str = "",
+        dependents_first: bool = False,
     ) -> None:
         """Delete an object; one that is not there is no error."""
         ...
@@ -153,7 +160,7 @@ class ApiClient:
             query = {**query, "limit": str(_PAGE), "continue": str(meta["continue"])}
 
     def watch(
-        self, resource: Resource, namespace: str = "", *, labels: str = "", seconds: float = _WATCH_SECONDS
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = "", seconds: float = _WATCH_SECONDS
     ) -> Iterator[tuple[Event, Object]]:
         """What is there as ADDED, then what changes, for at most `seconds`; a broken connection goes on where it ended.
 
@@ -162,7 +169,7 @@ class ApiClient:
         """
         from ragstow.live.watching import watch
 
-        yield from watch(self.transport, resource, namespace, labels, seconds)
+        yield from watch(self.transport, resource, namespace, labels, fields, seconds)
 
     def get(self, resource: Resource, name: str, namespace: str = "") -> dict[str, Any] | None:
         """One object; None where it does not exist."""
@@ -227,22 +234,31 @@ class ApiClient:
         return found
 
     def delete(
-        self, resource: Resource, name: str, namespace: str = "", *, uid: str = "", dependents_first: bool = False
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        version: str = "",
+        dependents_first: bool = False,
     ) -> None:
         """Delete an object; one that is not there is no error.
 
         Args:
             resource, name, namespace: which.
             uid: only that very object, not one of the same name that was made since.
+            version: only while its resourceVersion is this one.
             dependents_first: the object stays until what it owns is gone.
 
         Raises:
-            Conflict: the object has another uid.
+            Conflict: the object has another uid or version.
         """
         policy = "Foreground" if dependents_first else "Background"
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        wanted = {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}
+        if wanted:
+            options["preconditions"] = wanted
         right = Right("delete", resource.plural, resource.group, namespace)
         try:
             self.transport.send("DELETE", resource.path(namespace, name), right, body=options, role="apply")

@@ -51,6 +51,10 @@ class Resources:
         """By API group and plural; None where the server has no such resource."""
         return self._plural.get((group, plural))
 
+    def namespaced(self) -> tuple[Resource, ...]:
+        """Those that live in namespaces, each in one version, by group and plural."""
+        return tuple(item for _, item in sorted(self._plural.items()) if item.namespaced)
+
     def of(self, api_version: str, kind: str) -> Resource | None:
         """By apiVersion and kind, as an object says them."""
         return self._exact.get((api_version, kind)) or self._kind.get((api_version.rpartition("/")[0], kind))

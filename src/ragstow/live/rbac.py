@@ -16,7 +16,7 @@ LEVELS: tuple[Level, ...] = ("read", "verify", "apply")
 
 _API = "rbac.authorization.k8s.io"
 _READ = ("get", "list", "watch")
-_WRITE = ("create", "delete", "patch", "update")
+_WRITE = ("create", "delete", "patch")
 
 Rule = tuple[str, tuple[str, ...], tuple[str, ...]]
 """API group, resources, verbs."""
@@ -37,9 +37,11 @@ _NODES: tuple[Rule, ...] = (
     # A device plugin that must start anew is deleted; its DaemonSet brings it back.
     ("", ("pods",), ("delete",)),
     ("", ("configmaps",), _WRITE),
-    ("", ("namespaces",), ("create",)),
-    ("apps", ("daemonsets",), ("patch",)),
-    ("coordination.k8s.io", ("leases",), ("create", "delete", "get", "update")),
+    # An undo takes away a namespace that was made for the service, if nothing else is in it.
+    ("", ("namespaces",), ("create", "delete")),
+    # A plugin from a static manifest gets a DaemonSet of ours beside it.
+    ("apps", ("daemonsets",), _WRITE),
+    ("coordination.k8s.io", ("leases",), ("create", "delete", "get", "patch")),
     ("nvidia.com", ("clusterpolicies",), ("patch",)),
 )
 

@@ -21,7 +21,7 @@ _PATIENCE = 20
 
 
 def watch(
-    transport: Transport, resource: Resource, namespace: str, labels: str, seconds: float
+    transport: Transport, resource: Resource, namespace: str, labels: str, fields: str, seconds: float
 ) -> Iterator[tuple[Event, Mapping[str, Any]]]:
     """What is there as ADDED, then ADDED, MODIFIED and DELETED, for at most `seconds`.
 
@@ -29,17 +29,18 @@ def watch(
     meanwhile as DELETED.
     """
     end = time.monotonic() + seconds
+    chosen = {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
     known: dict[str, Mapping[str, Any]] = {}
     failures = 0
     version = ""
     while (left := end - time.monotonic()) > 0:
         try:
             if not version:
-                listed, version = _list(transport, resource, namespace, labels)
+                listed, version = _list(transport, resource, namespace, chosen)
                 yield from _differences(known, listed)
                 known = listed
                 failures = 0
-            for kind, item in _follow(transport, resource, namespace, labels, version, left):
+            for kind, item in _follow(transport, resource, namespace, chosen, version, left):
                 failures = 0
                 version = str(item["metadata"].get("resourceVersion") or version)
                 if kind == "BOOKMARK":
@@ -56,10 +57,11 @@ def watch(
             time.sleep(min(_PAUSE_SECONDS, max(0.0, end - time.monotonic())))
 
 
-def _list(transport: Transport, resource: Resource, namespace: str, labels: str) -> tuple[dict[str, Mapping[str, Any]], str]:
+def _list(
+    transport: Transport, resource: Resource, namespace: str, chosen: Mapping[str, str]
+) -> tuple[dict[str, Mapping[str, Any]], str]:
     right = Right("list", resource.plural, resource.group, namespace)
-    query = {"labelSelector": labels} if labels else {}
-    answer = transport.json("GET", resource.path(namespace), right, query=query)
+    answer = transport.json("GET", resource.path(namespace), right, query=chosen)
     shape = {"apiVersion": resource.api_version, "kind": resource.kind}
     items: dict[str, Mapping[str, Any]] = {
         str(item["metadata"]["uid"]): {**shape, **item} for item in answer.get("items") or ()
@@ -68,7 +70,7 @@ def _list(transport: Transport, resource: Resource, namespace: str, labels: str)
 
 
 def _follow(
-    transport: Transport, resource: Resource, namespace: str, labels: str, version: str, seconds: float
+    transport: Transport, resource: Resource, namespace: str, chosen: Mapping[str, str], version: str, seconds: float
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     right = Right("watch", resource.plural, resource.group, namespace)
     query = {
@@ -76,7 +78,7 @@ def _follow(
         "allowWatchBookmarks": "true",
         "resourceVersion": version,
         "timeoutSeconds": str(max(1, int(seconds))),
-        **({"labelSelector": labels} if labels else {}),
+        **chosen,
     }
     with transport.stream(resource.path(namespace), right, query=query, timeout_seconds=seconds + 1) as lines:
         for line in lines:

@@ -128,7 +128,8 @@ class RestartDaemonSet:
 class WaitReady:
     """Wait until a workload (Deployment, StatefulSet, DaemonSet) is rolled out, or a ClusterPolicy says `ready`.
 
-    `replicas` is None where the object itself says how many (a DaemonSet).
+    `replicas` is None where the object itself says how many (a DaemonSet). `mentions` is a text that the pods of a DaemonSet
+    must have (a ConfigMap's name, a MIG strategy), where an operator has to write it there first.
     """
 
     api_version: str
@@ -137,6 +138,7 @@ class WaitReady:
     name: str
     replicas: int | None
     timeout_seconds: int
+    mentions: str = ""
 
     @property
     def title(self) -> str:

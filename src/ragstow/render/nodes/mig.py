@@ -14,9 +14,9 @@ from ragstow import kubeyaml
 from ragstow.errors import InputError
 from ragstow.plan.model import NodeLayout, PluginInstall
 from ragstow.render import names
-from ragstow.render.actions import Action, ApplyObject, MergePatch, RestartDaemonSet
+from ragstow.render.actions import Action, ApplyObject, MergePatch, RestartDaemonSet, WaitReady
 from ragstow.render.model import Context, NodePart, RenderedFile, Step
-from ragstow.render.nodes.common import gone_first, header, label_command, unlabel_command
+from ragstow.render.nodes.common import DAEMONSET_SECONDS, gone_first, header, label_command, unlabel_command
 from ragstow.render.nodes.operator import POLICY, config_map, settled
 from ragstow.render.yamltext import dump
 
@@ -119,7 +119,10 @@ def by_operator(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
         files.append(RenderedFile(POLICY_PATCH, header(context, about) + dump({"spec": spec})))
         commands.append(f"kubectl patch clusterpolicies.nvidia.com {policy} --type merge --patch-file {POLICY_PATCH}")
         what = "our layouts for the MIG manager" if objects else f"MIG strategy {strategy}"
-        actions += [MergePatch(*POLICY, "", policy, {"spec": spec}, what), *settled(plugin, namespace)]
+        actions += [
+            MergePatch(*POLICY, "", policy, {"spec": spec}, what),
+            *settled(plugin, namespace, str(strategy) if "mig" in spec else ""),
+        ]
         before = {key: {"config": {"name": ""}} if key == "migManager" else {"strategy": plugin.mig_strategy} for key in spec}
         undo.append(f"kubectl patch clusterpolicies.nvidia.com {policy} --type merge -p '{json.dumps({'spec': before})}'")
     if "mig" in spec:
@@ -143,6 +146,9 @@ def by_operator(context: Context, layouts: tuple[NodeLayout, ...]) -> NodePart:
                 "ready",
             )
         )
+        if objects:
+            name = objects[CONFIG]["metadata"]["name"]
+            actions.append(WaitReady("apps/v1", "DaemonSet", namespace, MANAGER_DAEMONSET, None, DAEMONSET_SECONDS, name))
         actions.append(RestartDaemonSet(namespace, MANAGER_DAEMONSET, "so that it knows the new layouts"))
     steps += [_cut(context, layout, namespace) for layout in layouts]
     undone = [

@@ -70,16 +70,17 @@ def _new(context: Context, layouts: tuple[NodeLayout, ...], plugin: PluginInstal
         actions=(
             ApplyObject(config),
             MergePatch(*POLICY, "", policy, patch, "points at our configurations of the device plugin"),
-            *settled(plugin, namespace),
+            *settled(plugin, namespace, name),
         ),
     )
 
 
-def settled(plugin: PluginInstall, namespace: str) -> tuple[Action, ...]:
-    """Wait until the operator has carried a change of its policy out: ready, and the device plugin rolled out."""
+def settled(plugin: PluginInstall, namespace: str, mentions: str) -> tuple[Action, ...]:
+    """Wait until the operator has carried a change of its policy out: the plugin's pods know it, and it says ready."""
     policy = plugin.cluster_policy or "cluster-policy"
+    daemonset = plugin.daemonset or PLUGIN_DAEMONSET
     return (
-        WaitReady("apps/v1", "DaemonSet", namespace, plugin.daemonset or PLUGIN_DAEMONSET, None, DAEMONSET_SECONDS),
+        WaitReady("apps/v1", "DaemonSet", namespace, daemonset, None, DAEMONSET_SECONDS, mentions),
         WaitReady(*POLICY, "", policy, None, DAEMONSET_SECONDS),
     )
 

@@ -168,8 +168,7 @@ def difference(there: Object, wanted: Object) -> dict[str, Any]:
     labelled = ("labels", "annotations")
     meta = {key: (there["metadata"].get(key) or {}) for key in labelled}
     former = {key: (wanted["metadata"].get(key) or {}) for key in labelled}
-    change = _merge({**_body(there), "metadata": meta}, {**_body(wanted), "metadata": former})
-    return change
+    return _merge({**_body(there), "metadata": meta}, {**_body(wanted), "metadata": former})
 
 
 def _body(item: Object) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from ragstow.live.apply.before import RESTARTED, plugin_pods
 from ragstow.live.apply.context import Object, Run
 from ragstow.live.apply.model import ApplyStopped
 from ragstow.live.apply.record import CHANGED, Record
-from ragstow.live.failures import Conflict, Forbidden, Invalid
+from ragstow.live.failures import ApiError, Conflict, Forbidden, Invalid
 from ragstow.render.actions import (
     Action,
     ApplyObject,
@@ -112,11 +112,11 @@ def apply_object(run: Run, manifest: Object, before: Object | None) -> bool:
         run.note(f"{run.title}: a field of it cannot be changed, so it is made anew")
         delete(run, manifest["apiVersion"], manifest["kind"], meta["name"], meta.get("namespace", ""))
         made = run.ask(lambda: run.client.apply(manifest, force=run.options.force_conflicts))
-    except Forbidden as error:
-        # Admission (quota, policies) refuses with the same status as missing rights, and says so itself.
-        if "exceeded quota" in error.hint or "denied the request" in error.hint:
-            raise ApplyStopped("object-refused", f"{run.title}: {error.hint}", hint=run.hint()) from None
-        raise
+    except ApiError as error:
+        # A 403 that is no missing right comes from admission: a quota, a policy.
+        if error.status != 403 or isinstance(error, Forbidden):
+            raise
+        raise ApplyStopped("object-refused", f"{run.title}: {error.message}", hint=run.hint()) from None
     former = (before or {}).get("metadata") or {}
     return bool(made["metadata"]["resourceVersion"] != former.get("resourceVersion"))
 

@@ -61,5 +61,4 @@ def _memory(item: Memory) -> dict[str, Any]:
         "measuredBytes": item.measured_bytes,
         "totalBytes": item.total_bytes,
         "others": item.others,
-        "own": item.own,
     }

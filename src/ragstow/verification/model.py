@@ -60,8 +60,8 @@ class Unknown:
 class Memory:
     """GPU memory of one pod as sized and as measured, in bytes per card; `band` is [low, high] of the prediction.
 
-    `measured` is what the card or slice shows as used. `others` counts the pods known to use the same card or slice: what they
-    use is part of `measured` unless the driver tells processes apart (`own`).
+    `measured` is what the whole card or slice shows as used; `others` counts the pods of the service that use it too, so that
+    what they use is part of it.
     """
 
     component: str
@@ -71,7 +71,6 @@ class Memory:
     measured_bytes: int
     total_bytes: int | None
     others: int = 0
-    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)

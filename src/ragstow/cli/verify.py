@@ -1,0 +1,181 @@
+"""`ragstow verify`: proves in the running cluster that a service got what was planned and works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ragstow.cli.live import live_options
+from ragstow.cli.options import facts_option, output_option
+from ragstow.errors import UsageError
+
+if TYPE_CHECKING:
+    from ragstow.cli.verifytarget import Wanted
+    from ragstow.cluster.snapshot import Snapshot, Source
+    from ragstow.facts import Facts
+    from ragstow.live.client import ApiClient
+    from ragstow.verification.model import Outcome, Verification
+
+EXAMPLES = """\b
+Examples:
+  ragstow verify plan.json                     every pod, card, driver, memory against the plan
+  ragstow verify                               the one service of the cluster, by the record of its last apply
+  ragstow verify rag/support -o wide           with every check that passed and its evidence
+  ragstow verify plan.json --out report/       text, JSON, JUnit and HTML as acceptance evidence
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("target", metavar="[PLAN|FOLDER|SERVICE]", required=False)
+@live_options
+@click.option("-n", "--namespace", metavar="NAME", help="Namespace of the service.")
+@facts_option
+@output_option("junit", "html")
+@click.option("--out", metavar="DIR", help="Folder for the report in every format.")
+@click.option("--force", is_flag=True, help="Write to a folder that is not empty and not ragstow's; its other files stay.")
+@click.option(
+    "--exec-timeout", type=click.FloatRange(min=1), default=30.0, metavar="SECONDS", help="For one command in a pod (30)."
+)
+@click.option("--no-logs", is_flag=True, help="Do not read logs of the GPU stack and of kubelets.")
+def command(
+    target: str | None,
+    namespace: str | None,
+    facts: str | None,
+    output: str,
+    out: str | None,
+    force: bool,
+    exec_timeout: float,
+    no_logs: bool,
+) -> int:
+    """Looks into every pod of a service and says whether it has the card, slice, memory and driver that were planned.
+
+    Without a plan the record of the last apply is taken, else labels. What could not be seen is listed and never counts as
+    passed. Exit code 1: a check failed, or one that is needed could not be made; 3: because a right is missing.
+    """
+    from ragstow.cli import live
+    from ragstow.cli.folder import refuse
+    from ragstow.facts import load
+
+    if output == "html":
+        _need_jinja()
+    if out is not None:
+        refuse(Path(out), force=force)
+    known = load(Path(facts) if facts is not None else None)
+    with live.connected() as client:
+        found, source = _verified(client, known, target, namespace, exec_timeout, not no_logs)
+    _emit(found, source, output)
+    if out is not None:
+        _write(found, source, Path(out), force)
+    if found.passed:
+        return 0
+    return 3 if not found.failed and any(item.forbidden for item in found.missing) else 1
+
+
+def _verified(
+    client: ApiClient, known: Facts, target: str | None, namespace: str | None, exec_timeout: float, logs: bool
+) -> tuple[Verification, Source]:
+    from dataclasses import replace
+
+    from ragstow.cli.cluster import warn
+    from ragstow.cli.verifytarget import of_cluster, of_path, with_record
+    from ragstow.cluster.read import in_name_order
+    from ragstow.live.read import read
+    from ragstow.verification.model import Subject, joined
+
+    path = Path(target) if target is not None else None
+    wanted = of_path(path) if path is not None and path.exists() else None
+    if wanted is None and path is not None and path.suffix in (".json", ".yaml", ".yml"):
+        raise UsageError(
+            "path-missing", f"{target}: no such file or folder", hint="ragstow plan service.yaml -o json > plan.json"
+        )
+    if wanted is not None and namespace not in (None, wanted.namespace):
+        raise UsageError("namespace-other", f"{target} is of namespace {wanted.namespace}, not {namespace}")
+    taken = read(client)
+    snapshot = taken.snapshot()
+    snapshot = replace(snapshot, objects=in_name_order(snapshot.objects))
+    warn(snapshot.problems)
+    wanted = with_record(client, wanted) if wanted is not None else of_cluster(client, snapshot, target, namespace)
+    subject = Subject(
+        service=wanted.service,
+        namespace=wanted.namespace,
+        basis=wanted.basis,
+        plan_digest=wanted.plan.digest if wanted.plan is not None else None,
+        cluster=f"context {taken.context} ({taken.server})",
+        kubernetes=taken.version.removeprefix("v"),
+        started_at=taken.taken_at,
+    )
+    return joined(subject, _outcomes(client, snapshot, known, wanted, exec_timeout, logs)), snapshot.source
+
+
+def _outcomes(
+    client: ApiClient, snapshot: Snapshot, known: Facts, wanted: Wanted, exec_timeout: float, logs: bool
+) -> tuple[Outcome, ...]:
+    from ragstow.inventory.build import inventory
+    from ragstow.live.verify.gather import Limits, gather
+    from ragstow.verification.judge import judge
+
+    limits = Limits(exec_seconds=exec_timeout, logs=logs, kubelet=logs)
+    gpus = inventory(snapshot, known)
+    return judge(gather(client, snapshot, gpus, known, wanted.service, wanted.namespace, wanted.plan, limits))
+
+
+def _emit(found: Verification, source: Source, output: str) -> None:
+    from ragstow.cli import output as out
+    from ragstow.cli import table
+
+    if output in ("json", "yaml"):
+        out.emit(_document(found, source), output)
+    elif output == "junit":
+        from ragstow.report.junit import junit
+
+        click.echo(junit(found), nl=False)
+    elif output == "html":
+        click.echo(_html(found), nl=False)
+    else:
+        from ragstow.report.text import text
+
+        click.echo(text(found, width=table.width(), wide=output == "wide"), nl=False)
+
+
+def _write(found: Verification, source: Source, folder: Path, force: bool) -> None:
+    import json
+
+    from ragstow.cli.folder import write_folder
+    from ragstow.cli.output import note
+    from ragstow.report.junit import junit
+    from ragstow.report.text import text
+
+    files = {
+        "verification.txt": text(found, wide=True),
+        "verification.json": json.dumps(_document(found, source), indent=2, ensure_ascii=False) + "\n",
+        "verification.xml": junit(found),
+    }
+    try:
+        files["verification.html"] = _html(found)
+    except ModuleNotFoundError:
+        note("note: no HTML report, which needs the extra 'report': pip install 'ragstow[report]'")
+    write_folder(folder, files, command="verify", force=force)
+    note(f"wrote {len(files)} files to {folder}")
+
+
+def _document(found: Verification, source: Source) -> dict[str, object]:
+    from ragstow.cli import output as out
+    from ragstow.verification.document import body
+
+    return out.document("Verification", body(found), source=source)
+
+
+def _html(found: Verification) -> str:
+    from ragstow import __version__
+    from ragstow.report.html import html
+
+    return html(found, version=__version__)
+
+
+def _need_jinja() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("jinja2") is None:
+        raise UsageError("extra-missing", "HTML needs the extra 'report'", hint="pip install 'ragstow[report]'")

@@ -1,0 +1,125 @@
+"""What `verify` is about: a plan file, a rendered folder, a service by name, or the one service of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragstow.errors import InputError, Place
+
+if TYPE_CHECKING:
+    from ragstow.cluster.snapshot import Snapshot
+    from ragstow.live.client import Client
+    from ragstow.plan.model import Plan
+
+PLAN_FILE = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A service and its plan, where one is known; `basis` says in a sentence what the expectations come from."""
+
+    service: str
+    namespace: str
+    plan: Plan | None
+    basis: str
+
+
+def of_path(path: Path) -> Wanted:
+    """A plan file, or a folder that `render` wrote.
+
+    Raises:
+        InputError, InputErrors: neither is there, or it cannot be read.
+    """
+    if path.is_dir():
+        inside = path / PLAN_FILE
+        return _of_plan(inside, f"the plan in {path}") if inside.exists() else _of_manifests(path)
+    return _of_plan(path, f"plan file {path}")
+
+
+def _of_plan(path: Path, basis: str) -> Wanted:
+    from ragstow import kubeyaml
+    from ragstow.plan.load import KIND, load_plan
+
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError("unreadable", f"cannot be read: {error.strerror}", place=Place(str(path))) from None
+    except UnicodeDecodeError:
+        raise InputError("not-text", "this is not a text file", place=Place(str(path))) from None
+    values: list[Any] = [item.value for item in kubeyaml.load_all(text, file=str(path))]
+    plans = [value for value in values if isinstance(value, Mapping) and value.get("kind") == KIND]
+    if len(plans) != 1:
+        kinds = ", ".join(str(value.get("kind")) for value in values if isinstance(value, Mapping)) or "nothing"
+        raise InputError(
+            "verify-no-plan",
+            f"this holds {kinds}, not one Plan",
+            place=Place(str(path)),
+            hint="ragstow plan service.yaml -o json > plan.json",
+        )
+    plan = load_plan(plans[0], file=str(path))
+    if not plan.feasible:
+        raise InputError("verify-infeasible", "the plan does not fit, so there is nothing to verify", place=Place(str(path)))
+    return Wanted(plan.service, plan.namespace, plan, basis)
+
+
+def _of_manifests(path: Path) -> Wanted:
+    """A folder without a plan: whose objects are in it?"""
+    from ragstow.cli.manifest_files import read_manifests
+    from ragstow.render.names import SERVICE
+
+    named = {
+        (item.object.namespace, item.object.labels[SERVICE])
+        for item in read_manifests([str(path)]).manifests
+        if SERVICE in item.object.labels
+    }
+    if len(named) != 1:
+        found = ", ".join(f"{namespace}/{name}" for namespace, name in sorted(named)) or "none"
+        raise InputError(
+            "verify-no-service", f"objects of one service are expected here, found: {found}", place=Place(str(path))
+        )
+    ((namespace, service),) = named
+    return Wanted(service, namespace, None, f"folder {path}")
+
+
+def of_cluster(client: Client, snapshot: Snapshot, name: str | None, namespace: str | None) -> Wanted:
+    """A service by name ("service" or "namespace/service"), or the only one that there is.
+
+    Raises:
+        InputError: there is no such service, or there are several.
+    """
+    from ragstow.verification.judge import services
+
+    before, slash, after = (name or "").partition("/")
+    wanted, place = (after, before) if slash else (before, namespace)
+    there = services(snapshot)
+    found = [pair for pair in there if (not wanted or pair[1] == wanted) and (place is None or pair[0] == place)]
+    if len(found) == 1:
+        return with_record(client, Wanted(found[0][1], found[0][0], None, ""))
+    if not found and wanted and place:
+        # No pod of it runs, but it may have been applied.
+        return with_record(client, Wanted(wanted, place, None, ""))
+    listed = ", ".join(f"{ns}/{service}" for ns, service in found or there) or "none"
+    if found:
+        raise InputError(
+            "verify-ambiguous", f"several services are here: {listed}", hint="name one: ragstow verify NAMESPACE/SERVICE"
+        )
+    said = f"no pod of service {name}" if name else "no pod of a service"
+    raise InputError(
+        "verify-no-service", f"{said} in the cluster (services with pods: {listed})", hint="ragstow apply plan.json"
+    )
+
+
+def with_record(client: Client, wanted: Wanted) -> Wanted:
+    """The plan of the last apply, where the cluster has a record of it; else expectations rest on labels, and say so."""
+    from ragstow.live.verify.record import recorded_plan
+
+    if wanted.plan is not None:
+        return wanted
+    record = recorded_plan(client, wanted.service, wanted.namespace)
+    if record.plan is not None:
+        return Wanted(wanted.service, wanted.namespace, record.plan, f"the plan of record {wanted.namespace}/{record.name}")
+    start = f"{wanted.basis}, " if wanted.basis else ""
+    return Wanted(wanted.service, wanted.namespace, None, f"{start}labels only, with fewer checks ({record.why})")

@@ -11,12 +11,13 @@ import json
 import os
 import random
 import re
+import socket
 import ssl
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx2
@@ -30,6 +31,7 @@ JSON = "application/json"
 _CONNECT_SECONDS = 10.0
 _TRIES = 5
 _CONNECT_TRIES = 3
+_END_SECONDS = 1.0
 _LONGEST_WAIT_SECONDS = 30.0
 _BROKEN = frozenset({500, 502, 503, 504})
 _CONNECTIONS = 8
@@ -179,7 +181,10 @@ class Transport:
                 timeout=self._timeout(timeout_seconds), extensions=self._extensions(),
                 keepalive_ping_interval_seconds=None,
             ) as session:  # fmt: skip
-                yield session
+                try:
+                    yield session
+                finally:
+                    _end(session)
         except WebSocketUpgradeError as error:
             answer = error.response
             raise self.refused(answer.status_code, answer.read(), right, role) from None
@@ -231,6 +236,23 @@ class Transport:
 
     def _extensions(self) -> dict[str, Any]:
         return {"sni_hostname": self.access.server_name} if self.access.server_name else {}
+
+
+def _end(session: Any) -> None:
+    """Wake a session's reading thread and wait for it before its socket is closed.
+
+    Else the number of the closed socket can be given to a new connection of another thread while the reader still reads from
+    that number: it would take the other's bytes.
+    """
+    stream = session.stream
+    connection = stream.get_extra_info("socket") if stream is not None else None
+    if isinstance(connection, socket.socket):
+        with suppress(OSError):
+            # Not SSLSocket.shutdown, which takes the TLS object away from under the reader.
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)
+    reader = getattr(session, "_background_receive_task", None)
+    if reader is not None:
+        reader.join(_END_SECONDS)
 
 
 def _parameters(query: Query) -> httpx2.QueryParams:

@@ -6,6 +6,7 @@ import json
 import threading
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -113,6 +114,13 @@ def test_exec_of_what_is_not_there_says_so(client: ApiClient) -> None:
 def test_exec_has_a_time_limit(client: ApiClient) -> None:
     with pytest.raises(TimeoutReached, match="nvidia-smi hang"):
         client.execute("p", "default", "c", ["nvidia-smi", "hang"], timeout_seconds=1)
+
+
+def test_many_at_once_do_not_read_each_others_bytes(client: ApiClient) -> None:
+    """A session's reading thread must be gone before its socket's number is given to another connection."""
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda number: client.execute("p", "default", "c", ["nvidia-smi", str(number)]), range(300)))
+    assert [item.stdout for item in done] == [f"args: {number}\n" for number in range(300)]
 
 
 def test_logs_end_with_the_last_line(client: ApiClient) -> None:

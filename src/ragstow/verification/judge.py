@@ -55,7 +55,7 @@ def judge(scene: Scene) -> tuple[Outcome, ...]:
     nodes = {node.name: node for node in scene.nodes}
     seen = [(target, scene.looks[target.pod.key]) for target in scene.targets if target.pod.key in scene.looks]
     together, apart = _promises(scene.plan)
-    outcomes = [check_workloads(scene.pods, scene.plan, service)]
+    outcomes = [check_workloads(scene.pods, scene.plan, service, {node.name: node for node in scene.snapshot.nodes})]
     for target, look in seen:
         outcomes.append(check_pod(target, look, scene.facts))
         if look.reading.cards:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ragstow.cluster.objects import Pod
+from ragstow.cluster.objects import Node, Pod
 from ragstow.plan.model import Plan
-from ragstow.render.names import COMPONENT
+from ragstow.render.names import COMPONENT, POOL
 from ragstow.rules.index.states import PodState, state_of
 from ragstow.verification.model import Check, Evidence, ObjectRef, Outcome
 
 
-def check_workloads(pods: Sequence[Pod], plan: Plan | None, service: ObjectRef) -> Outcome:
+def check_workloads(pods: Sequence[Pod], plan: Plan | None, service: ObjectRef, nodes: Mapping[str, Node]) -> Outcome:
     """One check for each component's number and one or two for each pod.
 
     Args:
         pods: the service's pods, those on their way out left aside.
         plan: what was planned, where it is known.
         service: the service.
+        nodes: all nodes by name.
     """
     checks: list[Check] = []
+    remarks: list[str] = []
     for row in plan.components if plan is not None else ():
         found = [pod for pod in pods if pod.labels.get(COMPONENT) == row.name]
         right = len(found) == row.replicas
@@ -54,8 +56,10 @@ def check_workloads(pods: Sequence[Pod], plan: Plan | None, service: ObjectRef) 
         state = state_of(pod)
         checks.append(_ready(pod, state))
         if plan is not None and pod.node is not None:
-            checks += _node(pod, plan)
-    return Outcome(tuple(checks))
+            made, remark = _node(pod, plan, nodes)
+            checks += made
+            remarks += [remark] if remark else []
+    return Outcome(tuple(checks), remarks=tuple(remarks))
 
 
 def _ready(pod: Pod, state: PodState) -> Check:
@@ -72,24 +76,38 @@ def _ready(pod: Pod, state: PodState) -> Check:
     return Check("pod-ready", ObjectRef.of(pod), "ready", said, right, evidence, hint, pod.labels.get(COMPONENT))
 
 
-def _node(pod: Pod, plan: Plan) -> list[Check]:
+def _node(pod: Pod, plan: Plan, nodes: Mapping[str, Node]) -> tuple[list[Check], str]:
+    """Whether the pod is where the plan said, or at least where the plan's labels allow it; and a remark in that case.
+
+    Pods are steered by resource, labels and taints, not by host name: after a node was down they may be elsewhere.
+    """
     component = pod.labels.get(COMPONENT, "")
-    allowed = sorted({node for row in plan.placements if row.component == component for node in row.nodes})
-    if not allowed:
-        return []
-    right = pod.node in allowed
-    return [
-        Check(
-            "pod-node",
-            ObjectRef.of(pod),
-            f"one of {', '.join(allowed)}" if len(allowed) > 1 else allowed[0],
-            pod.node or "none",
-            right,
-            (Evidence(f"kubectl get pod -n {pod.namespace} {pod.name} -o wide", f"spec.nodeName: {pod.node}"),),
-            "" if right else "the cluster changed since the plan: plan again, and compare",
-            component,
-        )
-    ]
+    said = sorted({node for row in plan.placements if row.component == component for node in row.nodes})
+    if not said:
+        return [], ""
+    row = next((row for row in plan.components if row.name == component), None)
+    node = nodes.get(pod.node or "")
+    labels = dict(row.node_labels) if row is not None else {}
+    if row is not None and row.pool:
+        labels[POOL] = (plan.service,)
+    planned = pod.node in said
+    right = planned or (node is not None and all(node.labels.get(key) in values for key, values in labels.items()))
+    wanted = f"one of {', '.join(said)}" if len(said) > 1 else said[0]
+    allowed = ", ".join(f"{key}={'|'.join(values)}" for key, values in sorted(labels.items()))
+    check = Check(
+        "pod-node",
+        ObjectRef.of(pod),
+        f"{wanted}, or another node with {allowed or 'room'}",
+        pod.node or "none",
+        right,
+        (Evidence(f"kubectl get pod -n {pod.namespace} {pod.name} -o wide", f"spec.nodeName: {pod.node}"),),
+        ""
+        if right
+        else "the pod is on a node that its own affinity excludes: was it bound by hand, or were labels changed since?",
+        component,
+    )
+    remark = f"{pod.name} is on {pod.node}, the plan had it on {wanted}" if right and not planned else ""
+    return [check], remark
 
 
 def _list_command(service: ObjectRef, component: str) -> str:

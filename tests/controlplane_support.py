@@ -59,11 +59,11 @@ class ControlPlane:
         self.server = server
         self.data = data
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._commands: dict[str, list[str]] = {}
+        self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
 
     def start(self, name: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         """Start one program of the control plane; its output goes to a file beside the data."""
-        self._commands[name] = list(arguments)
+        self._commands[name] = (list(arguments), dict(environment or {}))
         with (self.data / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [str(folder() / name), *arguments],
@@ -75,12 +75,38 @@ class ControlPlane:
                 preexec_fn=_end_with_parent,
             )
 
+    def start_controllers(self, *, kwok: Sequence[Path] = (), path: str = "", crds: Sequence[str] = ()) -> None:
+        """Start scheduler, controller manager and KWOK.
+
+        Args:
+            kwok: configuration files for KWOK beside its Stages of pods that are ready at once.
+            path: folders to put first on KWOK's PATH.
+            crds: KWOK's kinds that it reads from the API server instead of from files, Stages among them.
+        """
+        shared = _shared(self)
+        key = self.data / "service-account.key"
+        self.start("kube-scheduler", *shared)
+        self.start("kube-controller-manager", *shared, f"--service-account-private-key-file={key}")
+        (port,) = free_ports(1)
+        own = [] if crds else [file for pattern in _STAGES for file in sorted((folder() / STAGES).glob(pattern))]
+        certificate = self.data / "certs" / "apiserver.crt"
+        self.start(
+            "kwok",
+            *("--kubeconfig", str(self.kubeconfig), "--manage-all-nodes", "--node-ip", "127.0.0.1"),
+            *("--node-port", str(port), "--server-address", f"127.0.0.1:{port}", "--node-lease-duration-seconds", "40"),
+            *("--tls-cert-file", str(certificate), "--tls-private-key-file", str(certificate.with_suffix(".key"))),
+            *(word for file in (*own, *kwok) for word in ("--config", str(file))),
+            *(("--enable-crds", ",".join(crds)) if crds else ()),
+            environment={"PATH": os.pathsep.join(part for part in (path, os.environ.get("PATH", "")) if part)},
+        )
+
     def restart(self, name: str) -> None:
         """Kill a program as a crash would, and start it again."""
         process = self.processes.pop(name)
         process.kill()
         process.wait()
-        self.start(name, *self._commands[name])
+        arguments, environment = self._commands[name]
+        self.start(name, *arguments, environment=environment)
 
     def stop(self) -> None:
         """End all programs, last started first."""
@@ -108,7 +134,12 @@ class ControlPlane:
 
 @contextmanager
 def control_plane(
-    *, scheduler: bool = False, nodes: bool = False, kwok: Sequence[Path] = (), path: str = ""
+    *,
+    scheduler: bool = False,
+    nodes: bool = False,
+    kwok: Sequence[Path] = (),
+    path: str = "",
+    kinds: Sequence[Mapping[str, Any]] = (),
 ) -> Iterator[ControlPlane]:
     """A control plane for the time of the `with` block.
 
@@ -117,6 +148,7 @@ def control_plane(
         nodes: also run scheduler, controller manager and KWOK, so that pods get placed and run.
         kwok: configuration files for KWOK (Stages, ClusterExec and the like) beside those of pods that are ready at once.
         path: folders to put first on KWOK's PATH, where its scripted programs are.
+        kinds: CustomResourceDefinitions that are served when the block begins.
     """
     given = existing()
     data = Path(tempfile.mkdtemp(prefix="ragstow-controlplane-"))
@@ -130,7 +162,12 @@ def control_plane(
             if scheduler and not nodes:
                 plane.start("kube-scheduler", *_shared(plane))
             if nodes:
-                _start_controllers(plane, kwok, path)
+                plane.start_controllers(kwok=kwok, path=path)
+        if kinds:
+            listed = {"apiVersion": "v1", "kind": "List", "items": list(kinds)}
+            plane.kubectl("create", "-f", "-", stdin=json.dumps(listed))
+            names = [f"crd/{item['metadata']['name']}" for item in kinds]
+            plane.kubectl("wait", "--for=condition=Established", *names, "--timeout=60s")
         yield plane
     finally:
         if plane is not None:
@@ -175,23 +212,6 @@ def _start_server(plane: ControlPlane) -> None:
 
 def _shared(plane: ControlPlane) -> tuple[str, ...]:
     return f"--kubeconfig={plane.kubeconfig}", "--leader-elect=false", "--secure-port=0"
-
-
-def _start_controllers(plane: ControlPlane, kwok: Sequence[Path], path: str) -> None:
-    shared = _shared(plane)
-    plane.start("kube-scheduler", *shared)
-    plane.start("kube-controller-manager", *shared, f"--service-account-private-key-file={plane.data / 'service-account.key'}")
-    (port,) = free_ports(1)
-    stages = [file for pattern in _STAGES for file in sorted((folder() / STAGES).glob(pattern))]
-    certificate = plane.data / "certs" / "apiserver.crt"
-    plane.start(
-        "kwok",
-        *("--kubeconfig", str(plane.kubeconfig), "--manage-all-nodes", "--node-ip", "127.0.0.1"),
-        *("--node-port", str(port), "--server-address", f"127.0.0.1:{port}", "--node-lease-duration-seconds", "40"),
-        *("--tls-cert-file", str(certificate), "--tls-private-key-file", str(certificate.with_suffix(".key"))),
-        *(word for file in (*stages, *kwok) for word in ("--config", str(file))),
-        environment={"PATH": os.pathsep.join(part for part in (path, os.environ.get("PATH", "")) if part)},
-    )
 
 
 def _write_kubeconfig(plane: ControlPlane, authority: bytes) -> None:

@@ -1,0 +1,1 @@
+"""A simulated GPU cluster on the real control plane: see tests/controlplane/README.md."""

@@ -184,9 +184,8 @@ class GpuPrograms:
 
     def _recut(self, stage: Stage, node: Node, layout: str) -> str:
         """Cut the cards; the state that is left."""
-        busy = self._guests.busy(node.name)
         text = self._mig_file()
-        if node.name in self.mig_fails or busy or text is None:
+        if node.name in self.mig_fails or text is None:
             return "failed"
         spec = migparted.read(text)
         if isinstance(spec, migparted.Failure):
@@ -214,6 +213,10 @@ class GpuPrograms:
                 if isinstance(applied, str):
                     return "failed"
                 cuts[index] = dict(applied.result)
+        if tuple(cuts) == stage.cuts:
+            return "success"
+        if self._guests.busy(node.name):
+            return "failed"
         stage.cuts = tuple(cuts)
         with self._world.changed() as world:
             cut(world.nodes[node.name], stage.host, stage.cuts, self._facts)

@@ -150,6 +150,7 @@ def _read(
         return _with_plans(cluster, given, plans, tuple(assumed))
     # The files may hold the whole cluster.
     from ragstow.cluster.build import build
+    from ragstow.cluster.objects import Pod
     from ragstow.cluster.release import detect
     from ragstow.cluster.snapshot import Source
     from ragstow.facts import load
@@ -162,7 +163,10 @@ def _read(
     whole = empty.replace(put=given)
     known = load(Path(facts) if facts is not None else None)
     found_release = detect(whole, newest_recorded=str(NEWEST), asked=release)
-    standing = empty.replace(put=[item for item in given if not arrives(item)])
+    # Where the files say what nodes there are, pods with a node are what runs there.
+    placed = [item for item in given if isinstance(item, Pod) and item.node is not None]
+    standing = empty.replace(put=[*(item for item in given if not arrives(item)), *placed])
+    given = [item for item in given if not (isinstance(item, Pod) and item.node is not None)]
     opened = Cluster(standing, inventory(whole, known, assumed=parse(assumed, whole, known)), found_release, known)
     return _with_plans(opened, given, plans, tuple(assumed))
 

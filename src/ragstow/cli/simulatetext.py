@@ -75,6 +75,8 @@ def _placed(answer: Simulation, last: Mapping[str, PodEntry], *, wide: bool) -> 
             continue
         others = [name for name in entry.ties if name != entry.node]
         how = f"{entry.feasible} of the nodes fit" if entry.feasible != 1 else "the only node that fits"
+        if entry.by_name:
+            how = "named by spec.nodeName"
         if others:
             shown = others if wide else others[:_SHOWN_TIES]
             more = f" and {len(others) - len(shown)} more" if len(others) > len(shown) else ""
@@ -161,6 +163,8 @@ def _what(entry: PodEntry) -> str:
         return "is not created"
     if entry.kubelet is not None and not entry.kubelet.admitted:
         return f"is rejected by {entry.node}: {entry.kubelet.reason}"
+    if entry.by_name:
+        return "has no node"
     return "is held back" if entry.preenqueue is not None and not entry.message else "fits nowhere"
 
 

@@ -89,9 +89,15 @@ def pending(snapshot: Snapshot) -> tuple[Pod, ...]:
     return tuple(pod for pod in snapshot.pods if pod.node is None and not pod.finished and pod.deleted is None)
 
 
+def names_its_node(item: Pod) -> bool:
+    """A pod as a person writes it, with spec.nodeName: it comes past the scheduler, and its node decides."""
+    return item.node is not None and is_new(item.raw) and not item.raw.get("status")
+
+
 def arrives(item: KubeObject) -> bool:
     """Whether an object of a file is, or makes, pods that arrive; all others stand in the cluster from the start."""
-    return (isinstance(item, Pod) and item.node is None) or (is_workload(item) and is_new(item.raw))
+    waits = isinstance(item, Pod) and (item.node is None or names_its_node(item))
+    return waits or (is_workload(item) and is_new(item.raw))
 
 
 def gather(
@@ -134,7 +140,7 @@ class _Gatherer:
         self.release = release
         self.claims = ClaimMaker(snapshot)
         self.arrivals: list[Arrival] = []
-        self._put([item for item in given if not (isinstance(item, Pod) and item.node is None)])
+        self._put([item for item in given if not (isinstance(item, Pod) and (item.node is None or names_its_node(item)))])
         numbers = tuple(number for number in (release.major, release.minor, release.patch) if number is not None)
         self.admission = Admission(self.claims.snapshot, numbers, extended_toleration=extended_toleration)
         self.workloads: list[Workload] = []
@@ -147,7 +153,6 @@ class _Gatherer:
     def run(self, waiting: Iterable[Pod]) -> Gathered:
         arriving = {(item.namespace, item.name) for item in self.given if isinstance(item, Pod)}
         waits = [pod for pod in waiting if (pod.namespace, pod.name) not in arriving]
-        self._note_bound()
         for item in self.given:
             so_far = len(self.arrivals)
             try:
@@ -155,6 +160,7 @@ class _Gatherer:
             except _MISSHAPEN as error:
                 del self.arrivals[so_far:]
                 self._broken(item, error)
+        self._note_named()
         leaving = [*self.superfluous]
         if not self.rolling:
             leaving += [pod for update in self.updates for pod in update.old]
@@ -171,18 +177,14 @@ class _Gatherer:
             self.admission,
         )
 
-    def _note_bound(self) -> None:
-        """New pods that name their node come past the scheduler: said, since nothing else in the answer shows them."""
-        bound = [
-            f"{item.key} on {item.node}"
-            for item in self.given
-            if isinstance(item, Pod) and item.node is not None and is_new(item.raw) and not item.raw.get("status")
-        ]
-        if bound:
-            more = f" and {len(bound) - 3} more" if len(bound) > 3 else ""
+    def _note_named(self) -> None:
+        """Pods that name their node come past the scheduler: said, since it is seldom meant."""
+        named = [f"{item.pod.key} on {item.pod.node}" for item in self.arrivals if item.pod.node and item.refusal is None]
+        if named:
+            more = f" and {len(named) - 3} more" if len(named) > 3 else ""
             self.assumptions[
-                f"spec.nodeName is set in the files: no scheduler looks at {', '.join(bound[:3])}{more}: taken to run there; "
-                "where one does not fit, its kubelet rejects it, which is not played"
+                f"spec.nodeName is set in the files: no scheduler looks at {', '.join(named[:3])}{more}; the node's kubelet is "
+                "asked about resources, node affinity, host ports and NoExecute taints"
             ] = None
 
     def _arriving(self, item: KubeObject) -> None:
@@ -224,7 +226,7 @@ class _Gatherer:
         self.arrivals.append(Arrival(pod, workload, reason))
 
     def _pod(self, pod: Pod) -> None:
-        if pod.node is not None:
+        if pod.node is not None and not names_its_node(pod):
             return
         existing = self.before.get("Pod", pod.name, pod.namespace)
         if isinstance(existing, Pod) and existing.node is not None and not existing.finished:

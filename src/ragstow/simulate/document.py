@@ -74,6 +74,7 @@ def pod(entry: PodEntry, *, scores: bool) -> Json:
             resource: {"count": choice.count, "cards": list(choice.cards), "of": choice.of, "certain": choice.certain}
             for resource, choice in entry.cards.items()
         },
+        "byName": entry.by_name,
         "refused": _reason(entry.refusal) if entry.refusal is not None else None,
         "words": [{**_reason(reason), "nodes": count} for reason, count in entry.words],
     }

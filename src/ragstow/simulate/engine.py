@@ -201,6 +201,13 @@ class Engine:
             plugin.pod_added(pod, node.name)
         return booked
 
+    def take(self, pod: PodInfo, node: str) -> None:
+        """A pod is on a node without a decision of the scheduler's."""
+        self.world.add(pod, node)
+        for framework in self.frameworks.values():
+            for plugin in framework.listeners:
+                plugin.pod_added(pod, node)
+
     def evict(self, pod: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
         """Remove the victims, nominate the preemptor, and end less important nominations on the node (prepareCandidate)."""
         self._notes["evicted pods are gone at once, and the pod they made room for is tried again before any other"] = None

@@ -39,6 +39,8 @@ def freeze(play: Play, snapshot: Snapshot, arrived: Iterable[Pod]) -> Snapshot:
     for pod in arrived:
         known.add(pod.key)
         node = play.node_of(pod.key)
+        if node is None and pod.node is not None:
+            continue  # rejected by the node that it names: it ended there
         if node is None:
             put.append(made({**pod.raw, "status": {**pod.status, "phase": "Pending"}}))
             continue

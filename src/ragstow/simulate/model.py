@@ -135,6 +135,8 @@ class PodEntry:
     workload: str | None = None
     refusal: Reason | None = None
     words: tuple[tuple[Reason, int], ...] = ()
+    by_name: bool = False
+    """The pod names its node itself (spec.nodeName): no scheduler was asked."""
 
     @property
     def key(self) -> str:

@@ -16,6 +16,7 @@ from ragstow.cluster.owners import Owners
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import Reason
 from ragstow.scheduling.podinfo import PodInfo
+from ragstow.simulate import named
 from ragstow.simulate.arrivals import Arrival
 from ragstow.simulate.engine import Attempt, Engine, Options
 from ragstow.simulate.kubelets import KubeletFacts, Kubelets
@@ -56,6 +57,7 @@ class Play:
         self.kubelets = Kubelets(kubelets, only_one, packed)
         self.entries: list[PodEntry] = []
         self.loops: list[Loop] = []
+        self.warnings: list[Reason] = []
         self.victims: list[tuple[PodInfo, str]] = []
         """Evicted pods, and the key of the pod they made room for."""
         self._attempts: Counter[str] = Counter()
@@ -79,7 +81,8 @@ class Play:
         for item in arrivals:
             if item.refusal is not None:
                 self._note_refused(item)
-        turn = [info.key for info in self.engine.arrivals]
+        # Pods that name their node are on it before any scheduler looks at the others.
+        turn = [info.key for info in sorted(self.engine.arrivals, key=lambda info: info.pod.node is None)]
         failed: dict[str, int] = {}
         for key in turn:
             if self._must_wait(by_key[key]):
@@ -125,6 +128,8 @@ class Play:
         if info is None or info.pod is not pod:
             info = self._infos[pod.key] = self.engine.world.pod_info(pod)
         workload = self._owner_name(pod, arrival)
+        if pod.node is not None:
+            return self._come_by_name(info, workload)
         tried: set[str] = set()
         for _ in range(_MOST_REJECTIONS):
             attempt = self._schedule(info, workload)
@@ -161,6 +166,35 @@ class Play:
             self.entries.append(self._entry(attempt, answer, workload))
         return last
 
+    def _come_by_name(self, info: PodInfo, workload: str | None) -> str | None:
+        """A pod with spec.nodeName: its node takes it or rejects it, and nobody else is asked."""
+        node = self.engine.world.node(info.pod.node or "")
+        self._attempts[info.key] += 1
+        entry = PodEntry(info.namespace, info.name, self._attempts[info.key], workload=workload, by_name=True)
+        if node is None:
+            why = named.no_such_node(info, tuple(other.name for other in self.engine.world.nodes))
+            self.entries.append(replace(entry, message=why.text, refusal=why))
+            return None
+        refused = named.refusal(info, node)
+        answer = KubeletAnswer(False, *refused) if refused is not None else None
+        if answer is None:
+            self.engine.take(info, node.name)
+            answer = self.kubelets.admit(info, node)
+            self.warnings += named.warnings(info, node)
+        self.entries.append(replace(entry, node=node.name, ties=(node.name,), kubelet=answer))
+        if answer is None or answer.admitted:
+            self.placed += 1
+            return node.name
+        if refused is None:
+            self.remove(info.key)
+        if workload is not None:
+            text = (
+                f"{workload}: {node.name}, which its pods name (spec.nodeName), rejects them with {answer.reason}; the "
+                "controller makes new ones without end"
+            )
+            self.loops.append(Loop(workload, node.name, answer.reason, answer.message, text))
+        return None
+
     def remove(self, key: str) -> str | None:
         """Take a pod out of the cluster; its node, or None if it was on none."""
         located = self.engine.world.located(key)
@@ -188,6 +222,8 @@ class Play:
         for key in list(keys)[:_MOST_NEAR_MISSES]:
             info = self._infos.get(key)
             if info is None or self.node_of(key) is not None or info.gates:
+                continue
+            if info.pod.node is not None and self.engine.world.node(info.pod.node) is None:
                 continue
             framework = self.engine.frameworks.get(info.pod.scheduler)
             miss = nearest(framework, info) if framework is not None else None

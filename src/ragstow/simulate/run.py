@@ -150,7 +150,7 @@ class _Run:
             loops=tuple(play.loops),
             rollouts=rollouts,
             disruptions=alone + disruptions,
-            warnings=warnings + self._unknown_schedulers(play.entries),
+            warnings=warnings + tuple(play.warnings) + self._unknown_schedulers(play.entries),
             assumptions=(*self.notes, _CLOCKLESS),
         )
 

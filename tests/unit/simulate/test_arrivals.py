@@ -223,4 +223,5 @@ def test_a_new_pod_that_names_its_node_is_said_to_come_past_the_scheduler() -> N
     new = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "nn", "namespace": "rag"}, "spec": body}
     (note,) = gathered(new).assumptions
     assert "no scheduler looks at rag/nn on n1" in note
+    # Saved pods (here: one with a status) run where they are.
     assert gathered(running("x", "n1", 1)).assumptions == ()

@@ -148,7 +148,8 @@ def _unplaced(answer: Simulation, last: Mapping[str, PodEntry], *, wide: bool) -
         more = f" and {len(entries) - 1} more of {first.workload}" if len(entries) > 1 else ""
         block = [_bold(f"{first.key}{more} {_what(first)}")]
         if event:
-            block.append(f"  {'event' if first.number else 'API server'}: {event}")
+            said = "why" if first.by_name and first.kubelet is None else "event" if first.number else "API server"
+            block.append(f"  {said}: {event}")
         shown = first.words if wide else first.words[:_SHOWN_WORDS]
         block += [
             f"  {count} node{'s' if count != 1 else ''}: {reason.text}" + (f" ({reason.hint})" if reason.hint else "")

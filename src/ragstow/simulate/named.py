@@ -1,6 +1,6 @@
 """Pods that name their node (spec.nodeName): no scheduler looks at them; what the node's kubelet says on its own.
 
-Source: pkg/kubelet/lifecycle/predicate.go (generalFilter): resources, node affinity, host ports, NoExecute taints, in this order.
+Source: pkg/kubelet/lifecycle/predicate.go (generalFilter): resources, affinity, host ports, NoExecute taints, in that order.
 Taints of effect NoSchedule and a cordon do not count. An extended resource that the node does not know is left out: the pod
 runs without it.
 """

@@ -1,6 +1,7 @@
 """The roles that reading, verifying and applying need, as RBAC objects: least privilege, nothing with a wildcard.
 
-`read` lists what `kinds` names and reads logs of pods. `verify` adds exec and port-forward. `apply` adds what a plan changes.
+`read` lists what `kinds` names and reads logs of pods. `verify` adds exec, port-forward and what is behind Services. `apply`
+adds what a plan changes.
 Each role holds the ones before it.
 """
 
@@ -24,6 +25,8 @@ Rule = tuple[str, tuple[str, ...], tuple[str, ...]]
 _VERIFY: tuple[Rule, ...] = (
     # An exec over a websocket is a GET for older servers and needs create from newer ones.
     ("", ("pods/exec", "pods/portforward"), ("create", "get")),
+    # What is behind a Service.
+    ("discovery.k8s.io", ("endpointslices",), ("get", "list")),
 )
 _WORKLOADS: tuple[Rule, ...] = (
     ("", ("configmaps", "persistentvolumeclaims", "services"), _WRITE),

@@ -30,6 +30,9 @@ _CLOSES = "v5.channel.k8s.io"
 _DATA, _ERROR = 0, 1
 _CHUNK = 16 << 10
 _POLL_SECONDS = 0.5
+_FORWARD_POLL_SECONDS = 0.1
+_QUIET_POLLS = 10
+"""How long the other side of a forwarded connection may be silent once ours has hung up."""
 _EXIT = re.compile(r"exit (?:status|code) ([0-9]+)\W*$")
 
 
@@ -147,7 +150,7 @@ def forward(transport: Transport, name: str, namespace: str, port: int) -> Itera
         with _stream(transport, name, namespace, port):
             pass
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        server.settimeout(_POLL_SECONDS)
+        server.settimeout(_FORWARD_POLL_SECONDS)
         ended = threading.Event()
         workers: list[threading.Thread] = []
 
@@ -196,7 +199,7 @@ def _serve(
 ) -> None:
     """One connection: bytes both ways until either side ends. A failure ends the connection, as a broken network would."""
     with connection, suppress(ClusterError, TimeoutReached, OSError):
-        connection.settimeout(_POLL_SECONDS)
+        connection.settimeout(_FORWARD_POLL_SECONDS)
         with _stream(transport, name, namespace, port) as session:
             closed = threading.Event()
 
@@ -225,13 +228,13 @@ def _download(session: Any, connection: socket.socket, ended: threading.Event, s
     quiet = 0
     while not ended.is_set():
         try:
-            event = session.receive(timeout=_POLL_SECONDS)
+            event = session.receive(timeout=_FORWARD_POLL_SECONDS)
         except Exception as error:
             if type(error).__name__ not in ("Empty", "TimeoutError"):
                 return
             # Our side hung up and nothing more comes back.
             quiet = quiet + 1 if not sender.is_alive() else 0
-            if quiet > 1:
+            if quiet > _QUIET_POLLS:
                 return
             continue
         if not isinstance(event, wsproto.events.BytesMessage) or not event.data:

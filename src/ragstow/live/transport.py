@@ -175,21 +175,28 @@ class Transport:
         """
         from httpx2.websockets import WebSocketUpgradeError
 
-        try:
-            with self._client().websocket(
-                self.access.server + path, params=_parameters(query), subprotocols=protocols, headers=self.headers({}),
-                timeout=self._timeout(timeout_seconds), extensions=self._extensions(),
-                keepalive_ping_interval_seconds=None,
-            ) as session:  # fmt: skip
-                try:
-                    yield session
-                finally:
-                    _end(session)
-        except WebSocketUpgradeError as error:
-            answer = error.response
-            raise self.refused(answer.status_code, answer.read(), right, role) from None
-        except httpx2.HTTPError as error:
-            raise self._failure(error, timeout_seconds) from None
+        for attempt in range(1, _CONNECT_TRIES + 1):
+            opened = False
+            try:
+                with self._client().websocket(
+                    self.access.server + path, params=_parameters(query), subprotocols=protocols, headers=self.headers({}),
+                    timeout=self._timeout(timeout_seconds), extensions=self._extensions(),
+                    keepalive_ping_interval_seconds=None,
+                ) as session:  # fmt: skip
+                    opened = True
+                    try:
+                        yield session
+                    finally:
+                        _end(session)
+                return
+            except WebSocketUpgradeError as error:
+                answer = error.response
+                raise self.refused(answer.status_code, answer.read(), right, role) from None
+            except httpx2.HTTPError as error:
+                # Nothing was asked yet where no connection came about.
+                if opened or attempt == _CONNECT_TRIES or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+                    raise self._failure(error, timeout_seconds) from None
+                self._sleep(_pause(attempt))
 
     def headers(self, more: Mapping[str, str]) -> list[tuple[str, str]]:
         """All headers of a request: credentials and impersonation too."""

@@ -7,17 +7,20 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import pytest
 import yaml
 
 from controlplane_support import ControlPlane, control_plane, need_controlplane
 from ragstow.errors import ClusterError, TimeoutReached
 from ragstow.live.client import ApiClient
-from ragstow.live.failures import Forbidden
-from ragstow.live.kubeconfig import Choice, access
+from ragstow.live.failures import Forbidden, Right
+from ragstow.live.kubeconfig import Access, Choice, access
 from ragstow.live.transport import Transport
 
 BODY = b"0123456789" * 20_000
@@ -147,3 +150,40 @@ def test_without_the_right_nothing_is_forwarded_or_run(running: ControlPlane) ->
             pass
     finally:
         nobody.close()
+
+
+class Gate:
+    """An HTTP client whose first connections fail."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.opened = 0
+
+    @contextmanager
+    def websocket(self, *_: Any, **__: Any) -> Iterator[SimpleNamespace]:
+        if self.failures:
+            self.failures -= 1
+            raise httpx2.ConnectError("EOF occurred in violation of protocol")
+        self.opened += 1
+        yield SimpleNamespace(stream=None)
+
+
+@pytest.mark.parametrize(("failures", "works"), [(0, True), (2, True), (3, False)])
+def test_a_connection_that_breaks_before_it_stands_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, failures: int, works: bool
+) -> None:
+    transport = Transport(Access(name="n", server="https://127.0.0.1:1"), sleep=lambda _: None)
+    gate = Gate(failures)
+    monkeypatch.setattr(transport, "_client", lambda: gate)
+    right = Right("create", "pods/exec")
+    asked: dict[str, Any] = {"query": [], "protocols": [], "timeout_seconds": 1.0, "role": "verify"}
+    if not works:
+        with pytest.raises(ClusterError, match="cannot be reached"), transport.websocket("/", right, **asked):
+            pass
+        return
+    with transport.websocket("/", right, **asked) as session:
+        assert session.stream is None
+    # What breaks once it stands is not done a second time.
+    with pytest.raises(ClusterError), transport.websocket("/", right, **asked):
+        raise httpx2.ConnectError("later")
+    assert gate.opened == 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +20,28 @@ if TYPE_CHECKING:
     from ragstow.live.client import ApiClient
     from ragstow.verification.model import Outcome, Verification
 
+_SECONDS = click.FloatRange(min=1)
+
 EXAMPLES = """\b
 Examples:
-  ragstow verify plan.json                     every pod, card, driver, memory against the plan
+  ragstow verify plan.json                     pods, cards, drivers, memory and endpoints against the plan
   ragstow verify                               the one service of the cluster, by the record of its last apply
   ragstow verify rag/support -o wide           with every check that passed and its evidence
+  ragstow verify plan.json --no-endpoints      only what nvidia-smi, nodes and logs say
   ragstow verify plan.json --out report/       text, JSON, JUnit and HTML as acceptance evidence
 """
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What is asked, as the options say."""
+
+    exec_seconds: float
+    request_seconds: float
+    logs: bool
+    endpoints: bool
+    round_trip: bool
+    key: str | None
 
 
 @click.command(epilog=EXAMPLES)
@@ -35,10 +52,12 @@ Examples:
 @output_option("junit", "html")
 @click.option("--out", metavar="DIR", help="Folder for the report in every format.")
 @click.option("--force", is_flag=True, help="Write to a folder that is not empty and not ragstow's; its other files stay.")
-@click.option(
-    "--exec-timeout", type=click.FloatRange(min=1), default=30.0, metavar="SECONDS", help="For one command in a pod (30)."
-)
+@click.option("--exec-timeout", type=_SECONDS, default=30.0, metavar="SECONDS", help="For one command in a pod (30).")
+@click.option("--answer-timeout", type=_SECONDS, default=60.0, metavar="SECONDS", help="For one request to an endpoint (60).")
+@click.option("--no-endpoints", is_flag=True, help="Do not ask health, embeddings, ranking and completions.")
+@click.option("--no-round-trip", is_flag=True, help="Do not store and ask two documents through the whole service.")
 @click.option("--no-logs", is_flag=True, help="Do not read logs of the GPU stack and of kubelets.")
+@click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the API key of the service's servers.")
 def command(
     target: str | None,
     namespace: str | None,
@@ -47,9 +66,14 @@ def command(
     out: str | None,
     force: bool,
     exec_timeout: float,
+    answer_timeout: float,
+    no_endpoints: bool,
+    no_round_trip: bool,
     no_logs: bool,
+    api_key_env: str | None,
 ) -> int:
-    """Looks into every pod of a service and says whether it has the card, slice, memory and driver that were planned.
+    """Looks into every pod of a service and says whether it has the card, slice, memory and driver that were planned, and asks
+    its endpoints.
 
     Without a plan the record of the last apply is taken, else labels. What could not be seen is listed and never counts as
     passed. Exit code 1: a check failed, or one that is needed could not be made; 3: because a right is missing.
@@ -63,8 +87,9 @@ def command(
     if out is not None:
         refuse(Path(out), force=force)
     known = load(Path(facts) if facts is not None else None)
+    how = How(exec_timeout, answer_timeout, not no_logs, not no_endpoints, not no_round_trip, _key(api_key_env))
     with live.connected() as client:
-        found, source = _verified(client, known, target, namespace, exec_timeout, not no_logs)
+        found, source = _verified(client, known, target, namespace, how)
     _emit(found, source, output)
     if out is not None:
         _write(found, source, Path(out), force)
@@ -73,8 +98,16 @@ def command(
     return 3 if not found.failed and any(item.forbidden for item in found.missing) else 1
 
 
+def _key(name: str | None) -> str | None:
+    if name is None:
+        return None
+    if not os.environ.get(name):
+        raise UsageError("key-missing", f"--api-key-env {name}: that environment variable is empty or not set")
+    return os.environ[name]
+
+
 def _verified(
-    client: ApiClient, known: Facts, target: str | None, namespace: str | None, exec_timeout: float, logs: bool
+    client: ApiClient, known: Facts, target: str | None, namespace: str | None, how: How
 ) -> tuple[Verification, Source]:
     from dataclasses import replace
 
@@ -84,9 +117,8 @@ def _verified(
     from ragstow.live.read import read
     from ragstow.verification.model import Subject, joined
 
-    path = Path(target) if target is not None else None
-    wanted = of_path(path) if path is not None and path.exists() else None
-    if wanted is None and path is not None and path.suffix in (".json", ".yaml", ".yml"):
+    wanted = of_path(target) if target is not None and (target == "-" or Path(target).exists()) else None
+    if wanted is None and target is not None and target.endswith((".json", ".yaml", ".yml", "/")):
         raise UsageError(
             "path-missing", f"{target}: no such file or folder", hint="ragstow plan service.yaml -o json > plan.json"
         )
@@ -106,19 +138,28 @@ def _verified(
         kubernetes=taken.version.removeprefix("v"),
         started_at=taken.taken_at,
     )
-    return joined(subject, _outcomes(client, snapshot, known, wanted, exec_timeout, logs)), snapshot.source
+    return joined(subject, _outcomes(client, snapshot, known, wanted, how)), snapshot.source
 
 
-def _outcomes(
-    client: ApiClient, snapshot: Snapshot, known: Facts, wanted: Wanted, exec_timeout: float, logs: bool
-) -> tuple[Outcome, ...]:
+def _outcomes(client: ApiClient, snapshot: Snapshot, known: Facts, wanted: Wanted, how: How) -> tuple[Outcome, ...]:
     from ragstow.inventory.build import inventory
     from ragstow.live.verify.gather import Limits, gather
     from ragstow.verification.judge import judge
 
-    limits = Limits(exec_seconds=exec_timeout, logs=logs, kubelet=logs)
+    limits = Limits(exec_seconds=how.exec_seconds, logs=how.logs, kubelet=how.logs)
     gpus = inventory(snapshot, known)
-    return judge(gather(client, snapshot, gpus, known, wanted.service, wanted.namespace, wanted.plan, limits))
+    found = judge(gather(client, snapshot, gpus, known, wanted.service, wanted.namespace, wanted.plan, limits))
+    return (*found, _endpoints(client, snapshot, known, wanted, how)) if how.endpoints else found
+
+
+def _endpoints(client: ApiClient, snapshot: Snapshot, known: Facts, wanted: Wanted, how: How) -> Outcome:
+    from ragstow.live.endpoints.check import Options, check_endpoints
+    from ragstow.live.endpoints.targets import wanted as endpoints_of
+    from ragstow.spec import normalise
+
+    service = normalise(wanted.plan.spec, known) if wanted.plan is not None else None
+    asked = endpoints_of(snapshot.pods, known, name=wanted.service, namespace=wanted.namespace, service=service)
+    return check_endpoints(client, asked, Options(how.request_seconds, how.key, round_trip=how.round_trip))
 
 
 def _emit(found: Verification, source: Source, output: str) -> None:

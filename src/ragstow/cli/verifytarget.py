@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ragstow.cli.planfile import NAME
 from ragstow.errors import InputError, Place
 
 if TYPE_CHECKING:
     from ragstow.cluster.snapshot import Snapshot
     from ragstow.live.client import Client
     from ragstow.plan.model import Plan
-
-PLAN_FILE = "plan.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,41 +25,36 @@ class Wanted:
     basis: str
 
 
-def of_path(path: Path) -> Wanted:
-    """A plan file, or a folder that `render` wrote.
+def of_path(text: str) -> Wanted:
+    """A plan file ("-": stdin), or a folder that `render` wrote.
 
     Raises:
         InputError, InputErrors: neither is there, or it cannot be read.
     """
+    path = Path(text)
+    if text == "-":
+        return _of_plan(text, "the plan on stdin")
     if path.is_dir():
-        inside = path / PLAN_FILE
-        return _of_plan(inside, f"the plan in {path}") if inside.exists() else _of_manifests(path)
-    return _of_plan(path, f"plan file {path}")
+        inside = path / NAME
+        return _of_plan(str(inside), f"the plan in {path}") if inside.exists() else _of_manifests(path)
+    return _of_plan(text, f"plan file {path}")
 
 
-def _of_plan(path: Path, basis: str) -> Wanted:
-    from ragstow import kubeyaml
-    from ragstow.plan.load import KIND, load_plan
+def _of_plan(source: str, basis: str) -> Wanted:
+    from ragstow.cli.planfile import find_plan, read_text
+    from ragstow.plan.load import load_plan
 
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError("unreadable", f"cannot be read: {error.strerror}", place=Place(str(path))) from None
-    except UnicodeDecodeError:
-        raise InputError("not-text", "this is not a text file", place=Place(str(path))) from None
-    values: list[Any] = [item.value for item in kubeyaml.load_all(text, file=str(path))]
-    plans = [value for value in values if isinstance(value, Mapping) and value.get("kind") == KIND]
-    if len(plans) != 1:
-        kinds = ", ".join(str(value.get("kind")) for value in values if isinstance(value, Mapping)) or "nothing"
+    document = find_plan(read_text(source), None if source == "-" else source)
+    if document is None:
         raise InputError(
             "verify-no-plan",
-            f"this holds {kinds}, not one Plan",
-            place=Place(str(path)),
-            hint="ragstow plan service.yaml -o json > plan.json",
+            "this is no plan",
+            place=Place(source),
+            hint="ragstow plan service.yaml -o json > plan.json; or name the service: ragstow verify NAMESPACE/SERVICE",
         )
-    plan = load_plan(plans[0], file=str(path))
+    plan = load_plan(document, file=source)
     if not plan.feasible:
-        raise InputError("verify-infeasible", "the plan does not fit, so there is nothing to verify", place=Place(str(path)))
+        raise InputError("verify-infeasible", "the plan does not fit, so there is nothing to verify", place=Place(source))
     return Wanted(plan.service, plan.namespace, plan, basis)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ class How:
     endpoints: bool
     round_trip: bool
     key: str | None
+    health: Mapping[str, str]
 
 
 @click.command(epilog=EXAMPLES)
@@ -57,6 +59,13 @@ class How:
 @click.option("--no-endpoints", is_flag=True, help="Do not ask health, embeddings, ranking and completions.")
 @click.option("--no-round-trip", is_flag=True, help="Do not store and ask two documents through the whole service.")
 @click.option("--no-logs", is_flag=True, help="Do not read logs of the GPU stack and of kubelets.")
+@click.option(
+    "--health",
+    "health_paths",
+    multiple=True,
+    metavar="COMPONENT=/PATH",
+    help="Path for the health of a component; may be repeated.",
+)
 @click.option("--api-key-env", metavar="NAME", help="Environment variable that holds the API key of the service's servers.")
 def command(
     target: str | None,
@@ -70,6 +79,7 @@ def command(
     no_endpoints: bool,
     no_round_trip: bool,
     no_logs: bool,
+    health_paths: tuple[str, ...],
     api_key_env: str | None,
 ) -> int:
     """Looks into every pod of a service and says whether it has the card, slice, memory and driver that were planned, and asks
@@ -87,7 +97,9 @@ def command(
     if out is not None:
         refuse(Path(out), force=force)
     known = load(Path(facts) if facts is not None else None)
-    how = How(exec_timeout, answer_timeout, not no_logs, not no_endpoints, not no_round_trip, _key(api_key_env))
+    how = How(
+        exec_timeout, answer_timeout, not no_logs, not no_endpoints, not no_round_trip, _key(api_key_env), _paths(health_paths)
+    )
     with live.connected() as client:
         found, source = _verified(client, known, target, namespace, how)
     _emit(found, source, output)
@@ -104,6 +116,16 @@ def _key(name: str | None) -> str | None:
     if not os.environ.get(name):
         raise UsageError("key-missing", f"--api-key-env {name}: that environment variable is empty or not set")
     return os.environ[name]
+
+
+def _paths(texts: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not name or not equals or not path.startswith("/"):
+            raise UsageError("health-invalid", f"--health {text}: no path of a component", hint="--health gateway=/healthz")
+        found[name] = path
+    return found
 
 
 def _verified(
@@ -158,7 +180,9 @@ def _endpoints(client: ApiClient, snapshot: Snapshot, known: Facts, wanted: Want
     from ragstow.spec import normalise
 
     service = normalise(wanted.plan.spec, known) if wanted.plan is not None else None
-    asked = endpoints_of(snapshot.pods, known, name=wanted.service, namespace=wanted.namespace, service=service)
+    asked = endpoints_of(
+        snapshot.pods, known, name=wanted.service, namespace=wanted.namespace, service=service, health=how.health
+    )
     return check_endpoints(client, asked, Options(how.request_seconds, how.key, round_trip=how.round_trip))
 
 

@@ -33,9 +33,9 @@ from ragstow.render.actions import (
 from ragstow.render.nodes.mig import MANAGER_DAEMONSET
 from ragstow.render.nodes.operator import GFD_DAEMONSET, PLUGIN_DAEMONSET
 
-Change = Literal["new", "replaced", "scaled", "same", "changed"]
-"""What applying an object does to a workload: it is made; its pods are replaced; only their number changes; nothing; something
-that leaves the pods alone."""
+Change = Literal["new", "replaced", "scaled", "changed", "same", "deleted"]
+"""What applying does to a workload: it is made; its pods are replaced; only their number changes; something that leaves the
+pods alone; nothing; it goes with its pods."""
 
 _PAUSED = "the MIG manager pauses it while it cuts"
 _OPERANDS: Mapping[str, tuple[str, ...]] = {

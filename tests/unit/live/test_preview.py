@@ -125,9 +125,13 @@ def test_what_the_server_refuses_stands_with_its_object(rag: ControlPlane, clien
     unknown = {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "x"}}
     full, immutable, nothing = tried(client, ApplyObject(config("c", {}, "small")), ApplyObject(changed), ApplyObject(unknown))
     assert "quota" in full.problem
-    assert "field is immutable" in immutable.problem
+    assert (immutable.what, immutable.anew, immutable.problem) == ("change", True, "")
+    assert [item.path for item in immutable.fields] == [
+        ".spec.selector.matchLabels.app",
+        ".spec.template.metadata.labels.app",
+    ]
     assert nothing.problem == "the cluster has no Thing of example.org/v1"
-    assert {item.what for item in (full, immutable, nothing)} == {"unknown"}
+    assert {item.what for item in (full, nothing)} == {"unknown"}
 
 
 @pytest.mark.usefixtures("rag")

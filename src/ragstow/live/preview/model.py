@@ -42,6 +42,8 @@ class ObjectPreview:
     warnings: tuple[str, ...] = ()
     problem: str = ""
     note: str = ""
+    anew: bool = False
+    """A field of it cannot be changed, so it is deleted and made again."""
 
     @property
     def ref(self) -> str:

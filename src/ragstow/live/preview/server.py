@@ -22,6 +22,9 @@ _STAND_IN = "default"
 """A namespace that every cluster has."""
 _AWAY = (429, 502, 503, 504)
 """A server that has no answer now; a 500 is one about the object (two list items of one key, a webhook that fails)."""
+_MADE_ANEW = ("Deployment", "StatefulSet", "ResourceClaimTemplate")
+"""Kinds of which an object is deleted and made again for a change that the server refuses (live.apply does so)."""
+_FIXED = ("immutable", "are forbidden")
 Object = Mapping[str, Any]
 
 
@@ -100,9 +103,23 @@ class _Tried:
                 owned = conflict.owned
                 warnings.clear()
                 after = self._client.apply(manifest, dry_run=True, force=True)
+        if refused and before is not None and blank.kind in _MADE_ANEW and any(word in refused[0] for word in _FIXED):
+            return self._anew(blank, before, manifest)
         if refused:
             return replace(blank, before=hidden(shown(before), None)[0], problem=refused[0], conflicts=owned)
         return replace(_compared(blank, before, after), conflicts=owned, warnings=tuple(warnings))
+
+    def _anew(self, blank: ObjectPreview, before: Object, manifest: Object) -> ObjectPreview:
+        """An object with a change that its kind does not take: tried as a new one of another name."""
+        meta = {key: value for key, value in manifest["metadata"].items() if key != "name"}
+        with self._heard() as warnings, _refusals() as refused:
+            made = self._client.create({**manifest, "metadata": {**meta, "generateName": f"{blank.name}-"}}, dry_run=True)
+        if refused:
+            return replace(blank, problem=refused[0])
+        named = {key: value for key, value in made["metadata"].items() if key != "generateName"}
+        found = _compared(blank, before, {**made, "metadata": {**named, "name": blank.name}})
+        note = "a field of it cannot be changed: it is deleted and made again"
+        return replace(found, warnings=tuple(warnings), note=note, anew=True)
 
     def _elsewhere(self, blank: ObjectPreview, manifest: Object) -> ObjectPreview:
         """An object whose namespace is not there yet."""

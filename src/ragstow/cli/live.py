@@ -99,6 +99,29 @@ def _choice() -> Choice:
     return replace(Choice(), **{name: value for name, (_, value) in _kept().items()})
 
 
+_HELM = {
+    "kubeconfig": "--kubeconfig",
+    "context": "--kube-context",
+    "server": "--kube-apiserver",
+    "token": "--kube-token",
+    "impersonate": "--kube-as-user",
+    "impersonate_groups": "--kube-as-group",
+}
+
+
+def helm_flags() -> tuple[str, ...] | None:
+    """The flags that point `helm` at the same cluster as the same user; None where it has none for what was given."""
+    kept = {name: value for name, (_, value) in _kept().items() if name != "timeout_seconds"}
+    if set(kept) - set(_HELM):
+        return None
+    return tuple(
+        word
+        for name, value in kept.items()
+        for item in (value if isinstance(value, tuple) else (value,))
+        for word in (_HELM[name], str(item))
+    )
+
+
 def read_live(losses: tuple[Loss, ...] = ("cards",)) -> Read:
     """Everything that is wanted of the live cluster; else as `connected` and `ragstow.live.read.read`."""
     with connected() as client:

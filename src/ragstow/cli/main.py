@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "size": ("size", "GPU memory of each component, term by term"),
     "plan": ("plan", "sharing mode, card layout and placement of a service, with reasons"),
     "render": ("render", "Kubernetes manifests, node configuration and steps"),
+    "apply": ("apply", "carry a plan out, step by step, after showing whom it disturbs; take it back"),
     "verify": ("verify", "prove in the cluster that a service got what was planned and works"),
     "simulate": ("simulate", "where every pod will land, on which card, and why not elsewhere"),
     "explain": ("explain", "what a rule, a sharing mode, a field of the spec or a term of a sum means"),

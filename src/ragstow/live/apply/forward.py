@@ -31,7 +31,7 @@ from ragstow.render.actions import (
 DELETE_SECONDS = 600.0
 _REPLACED = ("Deployment", "StatefulSet", "ResourceClaimTemplate")
 """Kinds of ours that may be deleted and made anew where a field of theirs cannot be changed."""
-_PLUGIN_SECONDS = 300.0
+PLUGIN_SECONDS = 300.0
 
 
 def carry_out(run: Run, record: Record, index: int, *, again: bool) -> bool:
@@ -194,7 +194,7 @@ def _restart_pod(run: Run, action: RestartPluginPod, former: Any) -> bool:
         ready = [pod for pod in pods if _is_ready(pod)]
         return "" if ready else "the new pod is not ready yet"
 
-    run.poll(run.seconds(_PLUGIN_SECONDS), look)
+    run.poll(run.seconds(PLUGIN_SECONDS), look)
     return True
 
 

@@ -7,14 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 from ragstow.errors import InputError
-from ragstow.live.apply import helm
+from ragstow.live.apply import helm, nodes
 from ragstow.live.apply.context import Run
-from ragstow.live.apply.forward import by_hand, by_hand_done
+from ragstow.live.apply.forward import PLUGIN_SECONDS, by_hand, by_hand_done
 from ragstow.live.apply.lease import Lease
 from ragstow.live.apply.model import Options, Step
 from ragstow.live.apply.patience import Patience
 from ragstow.live.client import ApiClient
-from ragstow.render.actions import ByHand, DeleteObject, HelmUpgrade, Procedure
+from ragstow.render.actions import (
+    Action,
+    ByHand,
+    DeleteObject,
+    EvictGpuPods,
+    HelmUpgrade,
+    Procedure,
+    RestartPluginPod,
+    WaitMigState,
+    WaitNodeOffers,
+)
 from ragstow.render.names import SERVICE
 
 _LEFT_OVER = (
@@ -79,6 +89,17 @@ def needs_person(client: ApiClient, procedure: Procedure) -> tuple[ByHand, ...]:
     return tuple(action for action in procedure.by_hand if not by_hand_done(going, action))
 
 
+def limit_seconds(action: Action, options: Options) -> float:
+    """When the run gives up on an action that happens to a node; 0 for those that do not wait."""
+    own = {
+        EvictGpuPods: nodes.EVICT_SECONDS,
+        WaitMigState: nodes.MIG_SECONDS,
+        WaitNodeOffers: nodes.OFFER_SECONDS,
+        RestartPluginPod: PLUGIN_SECONDS,
+    }.get(type(action), 0.0)
+    return options.timeout_seconds if own and options.timeout_seconds is not None else own
+
+
 def refuse_impossible(going: Run, procedure: Procedure) -> None:
     """Refuse what cannot be carried out to its end, before anything is touched.
 
@@ -93,6 +114,11 @@ def refuse_impossible(going: Run, procedure: Procedure) -> None:
 
 
 def refuse_secrets(procedure: Procedure) -> None:
+    """Refuse a Secret among the objects, since what is done is recorded.
+
+    Raises:
+        InputError: there is one.
+    """
     for action in procedure.actions:
         manifest = getattr(action, "manifest", None)
         if manifest is not None and manifest.get("kind") == "Secret":

@@ -1,24 +1,9 @@
-"""Claims: classes, selectors, drivers.
-
-Each is a healthy recording with one realistic defect: its cause comes first, names its object, lists what it holds, alone.
-"""
+"""Claims: classes, selectors, drivers."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from broken_clusters import Cluster, Raw, keys
-from broken_support import Defect, Wanted, check
-
-DEFECTS: list[Any] = []
-
-
-def defect(function: Defect) -> Defect:
-    """A defect to test."""
-    DEFECTS.append(pytest.param(function, id=function.__name__.replace("_", " ")))
-    return function
+from broken import Wanted, defect
+from broken.cluster import Cluster, Raw, keys
 
 
 @defect
@@ -103,8 +88,3 @@ def driver_kept_off_all_nodes() -> tuple[Cluster, Wanted]:
     c.remove(*c.pods("dra-driver-nvidia-gpu-kubelet-plugin-"), *list(c.all("ResourceSlice")))
     pods = _claim(c, "rewriter-b", "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA L40S'")
     return c, Wanted("dra-driver-not-ready", "Deployment rag/rewriter-b", tuple(keys(pods)))
-
-
-@pytest.mark.parametrize("made", DEFECTS)
-def test_defect(made: Defect) -> None:
-    check(made)

@@ -1,24 +1,10 @@
-"""Nodes, drivers, runtimes, kubelets, vendor schedulers.
-
-Each is a healthy recording with one realistic defect: its cause comes first, names its object, lists what it holds, alone.
-"""
+"""Nodes, drivers, runtimes, kubelets, vendor schedulers."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from broken_clusters import Cluster, keys
-from broken_support import GPU, Defect, Wanted, anywhere, ask, both, check, select
-
-DEFECTS: list[Any] = []
-
-
-def defect(function: Defect) -> Defect:
-    """A defect to test."""
-    DEFECTS.append(pytest.param(function, id=function.__name__.replace("_", " ")))
-    return function
+from broken import Wanted, defect
+from broken.cluster import Cluster, keys
+from broken.edits import GPU, anywhere, ask, both, select
 
 
 @defect
@@ -205,8 +191,3 @@ def kai_pod_in_a_queue_that_is_not_there() -> tuple[Cluster, Wanted]:
     pod["metadata"]["labels"]["kai.scheduler/queue"] = "rags"
     c.event(pod, "Unschedulable", 'Queue "rags" does not exist', "kai-scheduler")
     return c, Wanted("queue-misconfigured", "Deployment serving/bge-b", tuple(keys([pod])), mentions=("rags",))
-
-
-@pytest.mark.parametrize("made", DEFECTS)
-def test_defect(made: Defect) -> None:
-    check(made)

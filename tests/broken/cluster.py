@@ -30,16 +30,19 @@ def _recorded(name: str) -> Snapshot:
 
 
 class Cluster:
-    """A recording whose objects can be changed; `name` is the number that its folder begins with."""
+    """A recording whose objects can be changed; `name` is the number that its folder begins with, "" starts with nothing."""
 
-    def __init__(self, name: str) -> None:
-        recorded = _recorded(name)
+    def __init__(self, name: str = "", *objects: Raw) -> None:
+        recorded = _recorded(name) if name else build([])
         self.objects: list[Raw] = [copy.deepcopy(dict(item.raw)) for item in recorded.everything]
         self.version = recorded.version
         self.attachments: dict[str, str] = {}
-        self._now = datetime.fromisoformat(newest_time(recorded)[:19]).replace(tzinfo=UTC)
+        newest = newest_time(recorded) if name else "2026-11-30T20:00:00Z"
+        self._now = datetime.fromisoformat(newest[:19]).replace(tzinfo=UTC)
         self._made = 0
         self._tolerates = any("gke" in str(item["metadata"].get("labels")) for item in self.all("Node"))
+        for item in objects:
+            self.add(item)
 
     # finding
 
@@ -337,15 +340,15 @@ class Cluster:
 
     # asking
 
-    def snapshot(self) -> Snapshot:
-        """The cluster as it is now, with the scheduler's word about every pod that waits for it."""
+    def finish(self) -> None:
+        """Adds the scheduler's word about every pod that waits for it, where none is told."""
         snapshot = build(self.objects, version=self.version, attachments=self.attachments)
         assert not snapshot.problems, snapshot.problems
         context = make_context(snapshot, FACTS)
         assert context.pending is not None
-        told = False
+        raws = {item["metadata"].get("uid"): item for item in self.all("Pod")}
         for pod in snapshot.pods:
-            raw = next((item for item in self.all("Pod") if item["metadata"].get("uid") == pod.uid), None)
+            raw = raws.get(pod.uid)
             condition = next(
                 (c for c in (raw or {}).get("status", {}).get("conditions", ()) if c["type"] == "PodScheduled"), None
             )
@@ -357,8 +360,11 @@ class Cluster:
             assert not verdict.feasible, f"{pod.key} would be placed on {verdict.feasible}: the defect holds nothing back"
             condition |= {"message": verdict.message, "lastTransitionTime": raw["metadata"]["creationTimestamp"]}
             self.event(raw, "FailedScheduling", verdict.message)
-            told = True
-        return build(self.objects, version=self.version, attachments=self.attachments) if told else snapshot
+
+    def snapshot(self) -> Snapshot:
+        """The cluster as it is now."""
+        self.finish()
+        return build(self.objects, version=self.version, attachments=self.attachments)
 
     def report(self) -> Report:
         """What diagnose says."""

@@ -1,24 +1,10 @@
-"""Pods that cannot be placed: taints, names, counts, labels, affinity, rollouts, volumes, quotas, autoscalers.
-
-Each is a healthy recording with one realistic defect: its cause comes first, names its object, lists what it holds, alone.
-"""
+"""Pods that cannot be placed: taints, names, counts, labels, affinity, rollouts, volumes, quotas, autoscalers."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from broken_clusters import Cluster, Raw, keys
-from broken_support import GPU, Defect, Wanted, anywhere, ask, both, check, select, tolerate
-
-DEFECTS: list[Any] = []
-
-
-def defect(function: Defect) -> Defect:
-    """A defect to test."""
-    DEFECTS.append(pytest.param(function, id=function.__name__.replace("_", " ")))
-    return function
+from broken import Wanted, defect
+from broken.cluster import Cluster, Raw, keys
+from broken.edits import GPU, anywhere, ask, both, select, tolerate
 
 
 @defect
@@ -384,8 +370,3 @@ def autoscaler_at_its_maximum() -> tuple[Cluster, Wanted]:
             kind="Normal",
         )
     return c, Wanted("nodepool-limit", "Deployment rag/judge-b", tuple(keys(pods)))
-
-
-@pytest.mark.parametrize("made", DEFECTS)
-def test_defect(made: Defect) -> None:
-    check(made)

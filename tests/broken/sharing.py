@@ -1,24 +1,10 @@
-"""Plugin, sharing and MIG: what keeps a node from offering what its pods ask for.
-
-Each is a healthy recording with one realistic defect: its cause comes first, names its object, lists what it holds, alone.
-"""
+"""Plugin, sharing and MIG: what keeps a node from offering what its pods ask for."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import pytest
-
-from broken_clusters import Cluster, keys
-from broken_support import GPU, Defect, Wanted, ask, check, select
-
-DEFECTS: list[Any] = []
-
-
-def defect(function: Defect) -> Defect:
-    """A defect to test."""
-    DEFECTS.append(pytest.param(function, id=function.__name__.replace("_", " ")))
-    return function
+from broken import Wanted, defect
+from broken.cluster import Cluster, keys
+from broken.edits import GPU, ask, select
 
 
 @defect
@@ -280,8 +266,3 @@ def plugin_crashes_and_says_nothing() -> tuple[Cluster, Wanted]:
     return c, Wanted(
         "device-plugin-nvml-missing", "DaemonSet nvidia-device-plugin/nvdp-nvidia-device-plugin", tuple(keys(pods))
     )
-
-
-@pytest.mark.parametrize("made", DEFECTS)
-def test_defect(made: Defect) -> None:
-    check(made)

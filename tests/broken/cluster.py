@@ -234,6 +234,29 @@ class Cluster:
             self.add(claim)
             pod["status"].setdefault("resourceClaimStatuses", []).append({"name": entry["name"], "resourceClaimName": name})
 
+    def specs(self, name: str) -> Iterator[Raw]:
+        """The pod specs of a Deployment or DaemonSet: its template's and its pods'."""
+        owner = next(item for item in self.objects if item["metadata"]["name"] == name and "template" in item.get("spec", {}))
+        yield owner["spec"]["template"]["spec"]
+        for pod in self.all("Pod"):
+            if any(
+                ref["name"] == name or ref["name"].rpartition("-")[0] == name
+                for ref in pod["metadata"].get("ownerReferences", ())
+            ):
+                yield pod["spec"]
+
+    def evict(self, *prefixes: str) -> list[Raw]:
+        """The pods whose names begin so wait for a node, as after theirs went away."""
+        found = [pod for prefix in prefixes for pod in self.pods(prefix)]
+        for pod in found:
+            pod["spec"].pop("nodeName", None)
+            pod["metadata"]["creationTimestamp"] = self.later(1)
+            pod["status"] = {
+                "phase": "Pending",
+                "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+            }
+        return found
+
     # what kubelets write
 
     def bind(self, pod: Raw, node: str) -> Raw:

@@ -93,7 +93,7 @@ def another_order(cluster: Cluster, wanted: Wanted) -> Wanted:
 
 
 def more_noise(cluster: Cluster, wanted: Wanted) -> Wanted:
-    """A busy cluster around it: web pods, finished jobs, a restart long ago, old events of pods that run, a config of somebody."""
+    """A busy cluster around it: web pods, finished jobs, old events of pods that run, a config of somebody."""
     since = "2026-11-01T08:00:00Z"
     for number in range(12):
         pod: Raw = {
@@ -187,7 +187,14 @@ def without_nodes(cluster: Cluster, wanted: Wanted) -> Wanted:
     return wanted
 
 
-DISGUISES: tuple[Disguise, ...] = (as_it_is, other_names, another_order, more_noise, without_bystanders)
+def all_at_once(cluster: Cluster, wanted: Wanted) -> Wanted:
+    """Other names, another order, more noise, no bystanders."""
+    for disguise in (without_bystanders, other_names, more_noise, another_order):
+        wanted = disguise(cluster, wanted)
+    return wanted
+
+
+DISGUISES: tuple[Disguise, ...] = (as_it_is, all_at_once)
 PARTIAL: tuple[Disguise, ...] = (without_events, without_nodes)
 
 

@@ -369,4 +369,26 @@ def autoscaler_at_its_maximum() -> tuple[Cluster, Wanted]:
             "cluster-autoscaler",
             kind="Normal",
         )
-    return c, Wanted("nodepool-limit", "Deployment rag/judge-b", tuple(keys(pods)))
+    return c, Wanted("nodepool-limit", "Deployment rag/judge-b", tuple(keys(pods)), also=("gpu-exhausted",))
+
+
+@defect
+def near_a_pod_on_a_node_without_gpu() -> tuple[Cluster, Wanted]:
+    c = Cluster("01")
+
+    def near(spec: Raw) -> None:
+        term = {
+            "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "vectors"}},
+            "topologyKey": "kubernetes.io/hostname",
+        }
+        spec["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    pods = c.deploy("embedder", "code", near)
+    return c, Wanted("pod-affinity-conflict", "Deployment rag/code", tuple(keys(pods)))
+
+
+@defect
+def a_typing_error_in_the_resource() -> tuple[Cluster, Wanted]:
+    c = Cluster("06")
+    pods = c.deploy("llm", "chat", ask("nvidia.com/GPU"), kind="Job")
+    return c, Wanted("wrong-resource-name", "Job rag/chat", tuple(keys(pods)))

@@ -144,7 +144,7 @@ def pods_in_the_way_of_a_new_layout() -> tuple[Cluster, Wanted]:
         name[:-1] for name in names if name[:-1] not in ("version", "mig-configs", "mig-devices", "devices", "mig-enabled", "-")
     )
     labels["nvidia.com/mig.config"] = layout
-    return c, Wanted("mig-config-invalid", "Node h100-1", mentions=(layout,))
+    return c, Wanted("mig-reconfig-stuck", "Node h100-1", mentions=(layout,))
 
 
 @defect
@@ -266,3 +266,97 @@ def plugin_crashes_and_says_nothing() -> tuple[Cluster, Wanted]:
     return c, Wanted(
         "device-plugin-nvml-missing", "DaemonSet nvidia-device-plugin/nvdp-nvidia-device-plugin", tuple(keys(pods))
     )
+
+
+@defect
+def one_replica_is_no_sharing() -> tuple[Cluster, Wanted]:
+    c = Cluster("04")
+    data = c.get("ConfigMap", "nvdp-nvidia-device-plugin-configs")["data"]
+    data["shared-4"] = data["shared-4"].replace("replicas: 4", "replicas: 1")
+    for name in ("l4-1", "l4-2"):
+        c.offer(name, {"nvidia.com/gpu.shared": 0})
+        for pod in c.pods("nvdp-nvidia-device-plugin-"):
+            if pod["spec"].get("nodeName") == name and pod["spec"]["containers"][0]["name"] == "nvidia-device-plugin-ctr":
+                c.crash(pod)
+    held = c.evict("classifier-", "embedder-", "reranker-", "rewriter-")
+    return c, Wanted(
+        "sharing-config-invalid", "ConfigMap nvidia-device-plugin/nvdp-nvidia-device-plugin-configs", tuple(keys(held))
+    )
+
+
+@defect
+def rename_in_the_wrong_place() -> tuple[Cluster, Wanted]:
+    c = Cluster("04")
+    c.get("ConfigMap", "nvdp-nvidia-device-plugin-configs")["data"]["shared-4"] = (
+        "version: v1\nflags:\n  migStrategy: none\n  renameByDefault: true\n"
+        "sharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 4\n"
+    )
+    for name in ("l4-1", "l4-2"):
+        c.offer(name, {GPU: 8, "nvidia.com/gpu.shared": 0})
+        c.labels(name)["nvidia.com/gpu.product"] = "NVIDIA-L4-SHARED"
+    pods = c.deploy("embedder", "code", replicas=2)
+    return c, Wanted(
+        "sharing-config-invalid",
+        "ConfigMap nvidia-device-plugin/nvdp-nvidia-device-plugin-configs",
+        tuple(keys(pods)),
+        mentions=("renameByDefault",),
+    )
+
+
+@defect
+def the_operator_is_not_told_which_key() -> tuple[Cluster, Wanted]:
+    c = Cluster("02")
+    c.get("ClusterPolicy", "cluster-policy")["spec"]["devicePlugin"]["config"] = {"name": "shares", "default": ""}
+    text = "version: v1\nsharing:\n  timeSlicing:\n    renameByDefault: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
+    c.add(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "shares", "namespace": "gpu-operator"},
+            "data": {"any": text},
+        }
+    )
+    environment = {
+        "NODE_LABEL": "nvidia.com/device-plugin.config",
+        "CONFIG_FILE_SRCDIR": "/available-configs",
+        "CONFIG_FILE_DST": "/config/config.yaml",
+        "DEFAULT_CONFIG": "",
+        "FALLBACK_STRATEGIES": "empty",
+    }
+    for spec in c.specs("nvidia-device-plugin-daemonset"):
+        spec.setdefault("volumes", []).append({"name": "available-configs", "configMap": {"name": "shares"}})
+        env = [{"name": key, "value": value} for key, value in environment.items()]
+        mount = {"name": "available-configs", "mountPath": "/available-configs"}
+        spec["containers"].append({"name": "config-manager", "image": "k8s-device-plugin", "env": env, "volumeMounts": [mount]})
+        for container in spec["containers"]:
+            container.setdefault("env", []).append({"name": "CONFIG_FILE", "value": "/config/config.yaml"})
+    pods = c.deploy("embedder", "code", ask("nvidia.com/gpu.shared"), replicas=2)
+    return c, Wanted(
+        "sharing-config-not-applied", "ConfigMap gpu-operator/shares", tuple(keys(pods)), also=("wrong-resource-name",)
+    )
+
+
+@defect
+def mps_without_feature_discovery() -> tuple[Cluster, Wanted]:
+    c = Cluster("04")
+    data = c.get("ConfigMap", "nvdp-nvidia-device-plugin-configs")["data"]
+    data["shared-4"] = data["shared-4"].replace("timeSlicing", "mps")
+    c.remove(c.get("DaemonSet", "nvdp-nvidia-device-plugin-gpu-feature-discovery"))
+    c.remove(*c.pods("nvdp-nvidia-device-plugin-gpu-feature-discovery-"))
+    for name in ("l4-1", "l4-2"):
+        for label in ("nvidia.com/mps.capable", "nvidia.com/gpu.sharing-strategy"):
+            c.labels(name).pop(label, None)
+        c.offer(name, {"nvidia.com/gpu.shared": 0})
+    held = c.evict("classifier-", "embedder-", "reranker-", "rewriter-")
+    return c, Wanted("mps-not-ready", "Node l4-1", tuple(keys(held)), also=("wrong-resource-name",))
+
+
+@defect
+def a_layout_with_a_profile_of_another_card() -> tuple[Cluster, Wanted]:
+    c = Cluster("02")
+    data = c.get("ConfigMap", "rag-mig-config")["data"]
+    text = "version: v1\nmig-configs:\n  small:\n  - devices: all\n    mig-enabled: true\n    mig-devices: {1g.5gb: 7}\n"
+    data[next(iter(data))] = text
+    c.labels("h100-1").update({"nvidia.com/mig.config": "small", "nvidia.com/mig.config.state": "failed"})
+    pods = c.deploy("embedder", "code", ask("nvidia.com/mig-1g.5gb"))
+    return c, Wanted("mig-config-invalid", "Node h100-1", tuple(keys(pods)))

@@ -21,6 +21,7 @@ PRECEDENCE: Mapping[str, frozenset[str]] = {
     "device-plugin-nvml-missing": _WAITS | {"mps-not-ready", "runtimeclass-missing", "driver-not-installed"},
     "autoscaler-template-missing-gpu": frozenset({"nodepool-limit", "gpu-exhausted"}),
     "nodepool-limit": frozenset({"gpu-exhausted"}),
+    "autoscaler-sharing-unaware": frozenset({"gpu-exhausted"}),
     "rolling-update-gpu-deadlock": frozenset({"gpu-exhausted", "pod-affinity-conflict"}),
     "fabric-manager-down": frozenset({"gpu-exhausted", "gpu-unhealthy"}),
     "driver-library-mismatch": _WAITS | {"gpu-unhealthy", "device-plugin-nvml-missing", "driver-not-installed"},

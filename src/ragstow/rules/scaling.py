@@ -11,7 +11,10 @@ from ragstow.rules.index.events import Event
 from ragstow.rules.waiting import Waiting, waiting
 
 REASONS = ("NotTriggerScaleUp", "FailedScaleUp", "FailedScheduling", "ScaleUpFailed")
-_LACKING = re.compile(r"Insufficient (?P<resource>[\w.-]+/[\w.-]+)")
+_LACKING = re.compile(
+    r"Insufficient (?P<resource>[\w.-]+/[\w.-]+)|no instance type (?:satisfied|has enough) resources \{[^}]*\"(?P<unknown>nvidia\.com/[\w.-]+)\""
+)
+"""cluster-autoscaler names the resource that its template lacks; Karpenter what no instance type that it may launch has."""
 _LIMIT = re.compile(
     r"(?i)max node group size reached|max(?:imum)? (?:cluster|node) (?:size|limit)|exceed[^,;]* limits? for"
     r"|limits? (?:of|for) (?:node ?pool|provisioner)|quota|insufficient capacity|out of (?:stock|resources)"
@@ -39,7 +42,9 @@ def refusals(context: Context) -> Iterator[Refusal]:
             if not said or said[0].reason in ("TriggeredScaleUp", "Nominated"):
                 continue
             lacking, limit = _LACKING.search(said[0].message), _LIMIT.search(said[0].message)
-            yield Refusal(group, said[0], lacking["resource"] if lacking else None, limit[0] if limit else None)
+            yield Refusal(
+                group, said[0], (lacking["resource"] or lacking["unknown"]) if lacking else None, limit[0] if limit else None
+            )
             break
 
 

@@ -6,7 +6,7 @@ expressions of a term and the nodeSelector must all hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from ragstow.cluster.objects import Node
@@ -39,6 +39,18 @@ def unmet(spec: Mapping[str, Any], node: Node) -> frozenset[str]:
     if per_term and all(per_term):
         failed.update(key for keys in per_term for key in keys)
     return frozenset(failed)
+
+
+def indispensable(spec: Mapping[str, Any], present: Container[str]) -> tuple[str, ...]:
+    """Label keys that must be there, whatever their value, and are not in `present`; of alternatives only where each lacks one."""
+    found = [key for key in _selector(spec) if key not in present]
+    per_term = [
+        [key for key, operator, _ in _expressions(term) if operator not in ("DoesNotExist", "NotIn") and key not in present]
+        for term in _terms(spec)
+    ]
+    if per_term and all(per_term):
+        found += [key for keys in per_term for key in keys]
+    return tuple(dict.fromkeys(found))
 
 
 def _selector(spec: Mapping[str, Any]) -> dict[str, str]:

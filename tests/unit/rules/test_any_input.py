@@ -9,9 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import defects_placement
-import defects_stack
-from defects import DEFECTS
+from broken.everything import DEFECTS
 from mutations import mutated
 from ragstow.cli.diagnosis import make_context
 from ragstow.cli.findings_text import compact_lines, lines
@@ -25,9 +23,6 @@ from ragstow.rules.run import diagnose, lint
 from ragstow.rules.sarif import sarif
 from rules_support import FACTS, documents
 from support import DATA
-
-assert defects_placement
-assert defects_stack
 
 Objects = list[dict[str, Any]]
 _OFTEN = settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -70,7 +65,7 @@ def test_cases_and_examples_with_broken_fields(which: int, seed: int) -> None:
 @settings(_OFTEN, max_examples=15)
 @given(name=st.sampled_from(sorted(DEFECTS)), seed=_SEEDS)
 def test_clusters_with_broken_fields(name: str, seed: int) -> None:
-    variant = DEFECTS[name]().variant
+    variant = DEFECTS[name]()[0]
     survives(mutated(variant.objects, seed, most=30), variant.attachments)
 
 

@@ -71,6 +71,10 @@ from ragstow.rules.rule import Rule
 from ragstow.rules.scaling import refusals
 
 
+RENAMED = ".shared"
+"""How the plugin renames a shared resource: no machine has one of that name."""
+
+
 class AutoscalerSharingUnaware(Rule):
     """See the page above."""
 
@@ -83,12 +87,17 @@ class AutoscalerSharingUnaware(Rule):
         for refusal in refusals(context):
             resource = refusal.lacking
             nodes = [node for node in context.inventory.nodes if resource in node.resources and _shares(node, str(resource))]
-            if resource is None or resource not in refusal.group.wants or not nodes:
+            if resource is None or resource not in refusal.group.wants or not (nodes or resource.endswith(RENAMED)):
                 continue
+            first = nodes[0].name if nodes else ""
             yield self.finding(
                 f"{refusal.group.workload}: the autoscaler does not expect shares ({resource}) on a new node",
-                f"Node {nodes[0].name} offers {resource} because its plugin shares the cards; the template of a new node knows the machine's "
-                "GPUs only.",
+                (
+                    f"Node {first} offers {resource} because its plugin shares the cards"
+                    if nodes
+                    else f"{resource} is made by sharing cards"
+                )
+                + "; the template of a new node knows the machine's GPUs only.",
                 Fix(
                     f"Declare {resource} with its number of replicas in the node group's template tags, or scale the group by hand.",
                     check="the event becomes TriggeredScaleUp",
@@ -96,10 +105,13 @@ class AutoscalerSharingUnaware(Rule):
                 (*refusal.group.objects, *(ObjectRef("Node", "", node.name) for node in nodes[:2])),
                 evidence=(
                     refusal.event.evidence,
-                    Evidence(
-                        str(nodes[0].resources[resource].capacity),
-                        ObjectRef("Node", "", nodes[0].name),
-                        f"status.capacity[{resource}]",
+                    *(
+                        Evidence(
+                            str(node.resources[resource].capacity),
+                            ObjectRef("Node", "", node.name),
+                            f"status.capacity[{resource}]",
+                        )
+                        for node in nodes[:1]
                     ),
                 ),
                 held=refusal.group.held,
@@ -109,4 +121,4 @@ class AutoscalerSharingUnaware(Rule):
 
 
 def _shares(node: NodeGpus, resource: str) -> bool:
-    return node.resources[resource].capacity > 0 and (node.sharing in ("time-slicing", "mps") or resource.endswith(".shared"))
+    return node.resources[resource].capacity > 0 and (node.sharing in ("time-slicing", "mps") or resource.endswith(RENAMED))

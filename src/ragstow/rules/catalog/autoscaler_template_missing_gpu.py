@@ -75,7 +75,9 @@ class AutoscalerTemplateMissingGpu(Rule):
         """One finding for each workload for which the autoscaler expects no GPU on a new node."""
         for refusal in refusals(context):
             resource = refusal.lacking
-            if resource is None or resource not in refusal.group.wants or _offered(context, resource):
+            if resource is None or resource.endswith(".shared"):
+                continue  # shares are the plugin's work: autoscaler-sharing-unaware
+            if resource not in refusal.group.wants or _offered(context, resource):
                 continue
             yield self.finding(
                 f"{refusal.group.workload}: the autoscaler believes that a new node would have no {resource}",

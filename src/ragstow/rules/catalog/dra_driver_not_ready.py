@@ -67,7 +67,7 @@ from ragstow.cluster.objects import KubeObject
 from ragstow.rules.claims import ClaimGroup, claim_groups
 from ragstow.rules.context import Context
 from ragstow.rules.daemonsets import ineligible, looks_like_gpu_node
-from ragstow.rules.grouping import evidence
+from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
@@ -82,9 +82,10 @@ class DraDriverNotReady(Rule):
     needs = frozenset({"snapshot", "events"})
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
-        """One finding for all pods whose claims have no driver behind them."""
+        """One finding for all pods whose claims have no driver behind them, else one for each node whose driver fails."""
         groups = [group for group in claim_groups(context) if self._without_driver(context, group)]
         if not groups:
+            yield from self._failing(context)
             return
         drivers = [item for item in context.stack.workloads("dra-driver") if item.kind == "DaemonSet"]
         classes = sorted({name for group in groups for name in group.classes})
@@ -124,6 +125,33 @@ class DraDriverNotReady(Rule):
             ),
             held=[key for group in groups for key in group.waiting.held],
         )
+
+    def _failing(self, context: Context) -> Iterator[Finding]:
+        """Pods that have their devices and a node whose kubelet cannot reach the driver, or a driver that says why it ends."""
+        unwell = [
+            hit
+            for hit in context.texts.of_cause(self.cause, strong=True)
+            if hit.text.pod is not None and (state := context.states.of(hit.text.pod)) is not None and not state.healthy
+        ]
+        for site, hits in by_node(unwell):
+            pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
+            drivers = [pod for pod in context.stack.pods("dra-driver") if pod.node == site.node]
+            workloads = dict.fromkeys(context.owners.workload(pod) for pod in pods)
+            ref = ObjectRef.of(drivers[0]) if drivers else None
+            yield self.finding(
+                f"the DRA driver on {site.words} does not serve its kubelet",
+                f"It says: {hits[0].text.value.strip()[:200]}",
+                Fix(
+                    "See why the driver's kubelet plugin is not registered: its pod on that node, its driver root, the DRA feature and API "
+                    "version of the kubelet.",
+                    command=f"kubectl -n {ref.namespace} logs {ref.name} --all-containers --tail=50" if ref is not None else "",
+                    check="the pod's containers start by themselves at the next retry",
+                ),
+                (*workloads, *site.objects, *map(ObjectRef.of, drivers)),
+                evidence=evidence(hits),
+                held=site.pods,
+                confidence=sure(hits),
+            )
 
     def _without_driver(self, context: Context, group: ClaimGroup) -> bool:
         if any(context.snapshot.get("DeviceClass", name, group=_GROUP) is None for name in group.classes):

@@ -73,7 +73,10 @@ from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
-_LISTED = re.compile(r"^GPU (?P<index>\d+): .+\(UUID: ")
+_LISTED = re.compile(
+    r"^GPU (?P<list>\d+): .+\(UUID: |^\|\s+(?P<table>\d+)\s+\S.*\s(?:On|Off)\s+\|\s+[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:"
+)
+"""A card in the output of nvidia-smi -L, or in the table of nvidia-smi."""
 _ALL = re.compile(r"^NVIDIA_VISIBLE_DEVICES=all\s*$")
 _VARIABLE = "NVIDIA_VISIBLE_DEVICES"
 
@@ -91,7 +94,7 @@ class GpuIsolationBypassed(Rule):
             pod = log.pod or _only_suspect(context, log)
             if pod is None or context.stack.roles(pod):
                 continue
-            seen = {match["index"]: number for number, match in log.find(_LISTED)}
+            seen = {match["list"] or match["table"]: number for number, match in log.find(_LISTED)}
             given = sum(_given(pod))
             if not seen or len(seen) <= given or _privileged(pod):
                 continue

@@ -64,7 +64,8 @@ from ragstow.cluster.objects import Node
 from ragstow.rules.context import Context
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import AFFINITY, GPU_LABELS, Waiting, gpu_nodes, waiting, wishes
+from ragstow.rules.selection import indispensable
+from ragstow.rules.waiting import AFFINITY, GPU_LABELS, Waiting, gpu_nodes, waiting
 
 _MEMORY = "nvidia.com/gpu.memory"
 
@@ -119,8 +120,7 @@ class GpuLabelMissing(Rule):
             return _MEMORY
         if not group.by_default_scheduler or group.verdict.feasible:
             return ""
-        for key, _ in wishes(group.pod.spec):
-            blocked = [node for node in nodes if AFFINITY in group.plugins(node)]
-            if key.startswith(GPU_LABELS) and blocked and all(key not in node.labels for node in nodes):
-                return key
-        return ""
+        if not any(AFFINITY in group.plugins(node) for node in nodes):
+            return ""
+        present = {key for node in nodes for key in node.labels}
+        return next((key for key in indispensable(group.pod.spec, present) if key.startswith(GPU_LABELS)), "")

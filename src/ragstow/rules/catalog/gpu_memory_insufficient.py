@@ -47,6 +47,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragstow.rules.context import Context
+from ragstow.rules.crowding import crowded
 from ragstow.rules.grouping import by_workload, evidence, sure
 from ragstow.rules.model import Finding, Fix
 from ragstow.rules.rule import Rule
@@ -63,10 +64,10 @@ class GpuMemoryInsufficient(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that runs out of memory on a card of its own."""
-        taken = {hit.text.pod.key for hit in context.texts.of_cause("gpu-memory-oversubscribed") if hit.text.pod is not None}
+        taken = {hit.text.pod.key for hit in crowded(context) if hit.text.pod is not None}
         hits = [
             hit
-            for hit in context.texts.of_cause(self.cause)
+            for hit in context.texts.of_cause(self.cause, "gpu-memory-oversubscribed")
             if hit.text.pod is not None and hit.text.pod.key not in taken and _unwell(context, hit.text.pod.key)
         ]
         for site, members in by_workload(context, hits):

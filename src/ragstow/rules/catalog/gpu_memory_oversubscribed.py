@@ -58,14 +58,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
-from ragstow.rules.engines import KV_BYTES, MEMORY_FRACTION, flag, is_device
+from ragstow.rules.crowding import crowded, neighbours
+from ragstow.rules.engines import KV_BYTES, MEMORY_FRACTION, flag
 from ragstow.rules.grouping import by_workload, evidence, sure
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-
-_SHARED = frozenset({"time-slicing", "mps", "hami", "kai"})
 
 
 class GpuMemoryOversubscribed(Rule):
@@ -77,14 +76,9 @@ class GpuMemoryOversubscribed(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that a neighbour's memory keeps from starting."""
-        hits = [
-            hit
-            for hit in context.texts.of_cause(self.cause)
-            if hit.signature.strong or (hit.text.pod is not None and _shared(context, hit.text.pod))
-        ]
-        for site, members in by_workload(context, hits):
+        for site, members in by_workload(context, _of_the_unwell(context)):
             pods = [hit.text.pod for hit in members if hit.text.pod is not None]
-            others = _neighbours(context, pods[0]) if pods else []
+            others = neighbours(context, pods[0]) if pods else []
             groups = next((hit.match.groupdict() for hit in members if "free" in hit.match.groupdict()), {})
             numbers = (
                 f": {groups['free']} of {groups['total']} GiB free, {groups['wanted']} wanted" if groups.get("free") else ""
@@ -117,18 +111,11 @@ class GpuMemoryOversubscribed(Rule):
             )
 
 
-def _shared(context: Context, pod: Pod) -> bool:
-    node = context.inventory.find(pod.node)
-    return node is not None and node.sharing in _SHARED
-
-
-def _neighbours(context: Context, pod: Pod) -> list[Pod]:
-    """Other pods on the node that hold GPU devices: which card each sits on is the kubelet's secret."""
-    return [
-        other
-        for other in context.snapshot.pods
-        if other.node == pod.node
-        and other.key != pod.key
-        and not other.finished
-        and any(is_device(name) and count for name, count in context.requests(other).items())
-    ]
+def _of_the_unwell(context: Context) -> list[Hit]:
+    """What pods said that run by now is history."""
+    found = []
+    for hit in crowded(context):
+        state = context.states.of(hit.text.pod) if hit.text.pod is not None else None
+        if hit.signature.cause == GpuMemoryOversubscribed.cause or (state is not None and not state.healthy):
+            found.append(hit)
+    return found

@@ -91,11 +91,10 @@ from ragstow.rules.context import Context
 from ragstow.rules.engines import is_device
 from ragstow.rules.grouping import evidence
 from ragstow.rules.manifests import LintContext
+from ragstow.rules.mig_changes import CONFIG, STATE, is_stuck
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import waiting
-
-_CONFIG, _STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
 
 
 class MigConfigInvalid(Rule):
@@ -110,13 +109,14 @@ class MigConfigInvalid(Rule):
         configs = [config for config in config_texts(context.snapshot.of("ConfigMap")) if config.kind == "mig"]
         failed: dict[str, list[Node]] = {}
         for node in context.snapshot.nodes:
-            if node.labels.get(_STATE) == "failed":
-                failed.setdefault(node.labels.get(_CONFIG, ""), []).append(node)
+            if node.labels.get(STATE) == "failed" and not is_stuck(context, node):
+                failed.setdefault(node.labels.get(CONFIG, ""), []).append(node)
         for name, nodes in failed.items():
             yield self._failed(context, name, nodes, configs)
         hits = [hit for hit in context.texts.of_cause(self.cause, strong=True) if hit.signature.software == "mig-parted"]
         broken = [config for config in configs if trouble(config)]
-        if not failed and (hits or broken):
+        stuck = any(is_stuck(context, node) for node in context.snapshot.nodes)
+        if not failed and not stuck and (hits or broken):
             refs = [ObjectRef.of(config.map) for config in broken]
             text = trouble(broken[0])[0] if broken else hits[0].text.value.strip()
             pods = [
@@ -188,7 +188,7 @@ class MigConfigInvalid(Rule):
                 *(
                     Evidence(node.labels[key], ObjectRef.of(node), f"metadata.labels[{key}]")
                     for node in nodes[:2]
-                    for key in (_CONFIG, _STATE)
+                    for key in (CONFIG, STATE)
                     if key in node.labels
                 ),
                 *(Evidence(trouble(config)[0], ObjectRef.of(config.map), f"data[{config.key}]") for config in broken),
@@ -211,9 +211,9 @@ def _fix(node: str | None, name: str = "", known: Sequence[str] = (), config: Ku
     return Fix(
         "Mend or add the layout in the MIG manager's ConfigMap (devices: all or a list; profiles of this card), or set the label to a "
         "layout that exists; then set the label again.",
-        command=f"kubectl label node {node or '<node>'} {_CONFIG}={layout} --overwrite"
+        command=f"kubectl label node {node or '<node>'} {CONFIG}={layout} --overwrite"
         if layout and name not in known
         else edit,
         disruption="cards must be idle to be cut",
-        check=f"kubectl get node {node or '<node>'} -L {_CONFIG} -L {_STATE}   # success",
+        check=f"kubectl get node {node or '<node>'} -L {CONFIG} -L {STATE}   # success",
     )

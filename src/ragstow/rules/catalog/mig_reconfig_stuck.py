@@ -1,8 +1,9 @@
-"""A MIG reconfiguration has stopped half-way: operands are paused, the state stays pending.
+"""A MIG reconfiguration has stopped half-way: operands are paused, the state stays pending, or cards in use made it fail.
 
 What
     `nvidia.com/mig.config.state` is pending (or rebooting) and the operator's `nvidia.com/gpu.deploy.*` labels say
-    `paused-for-mig-change`: the MIG manager stopped the plugin and its companions and never started them again.
+    `paused-for-mig-change`: the MIG manager stopped the plugin and its companions and never started them again. Or the state is
+    failed although the layout exists and suits the card: the cards were in use, or could not be reset.
 
 Why
     The node offers no GPU at all, and nothing on it will change by itself: the manager waits for pods that do not end, could not
@@ -40,61 +41,109 @@ Quiet: it has succeeded
         nvidia.com/gpu.deploy.device-plugin: "true"
         nvidia.com/gpu.present: "true"
     status: {capacity: {nvidia.com/mig-3g.20gb: 2}, allocatable: {nvidia.com/mig-3g.20gb: 2}}
+
+Fires: cards in use, with a layout that the card can hold
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: gpu-1
+      uid: n
+      labels:
+        nvidia.com/mig.config: all-3g.20gb
+        nvidia.com/mig.config.state: failed
+        nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB
+        nvidia.com/gpu.present: "true"
+    status: {capacity: {nvidia.com/gpu: 8}, allocatable: {nvidia.com/gpu: 8}}
+
+Quiet: a layout that this card cannot hold is another rule's
+    apiVersion: v1
+    kind: Node
+    metadata:
+      name: gpu-1
+      uid: n
+      labels:
+        nvidia.com/mig.config: all-1g.12gb
+        nvidia.com/mig.config.state: failed
+        nvidia.com/gpu.product: NVIDIA-A100-SXM4-40GB
+        nvidia.com/gpu.present: "true"
+    status: {capacity: {nvidia.com/gpu: 8}, allocatable: {nvidia.com/gpu: 8}}
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragstow.cluster.objects import Node, Pod
 from ragstow.rules.context import Context
+from ragstow.rules.engines import is_device
 from ragstow.rules.grouping import evidence
+from ragstow.rules.mig_changes import CONFIG, PAUSED, STATE, STUCK, is_stuck, paused, said
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import unserved
-
-_STATE, _CONFIG, _DEPLOY, _PAUSED = (
-    "nvidia.com/mig.config.state",
-    "nvidia.com/mig.config",
-    "nvidia.com/gpu.deploy.",
-    "paused-for-mig-change",
-)
 
 
 class MigReconfigStuck(Rule):
     """See the page above."""
 
-    cause = "mig-reconfig-stuck"
+    cause = STUCK
     severity = "critical"
     needs = frozenset({"snapshot", "logs"})
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each node that is stuck."""
         for node in context.snapshot.nodes:
-            paused = sorted(key for key, value in node.labels.items() if key.startswith(_DEPLOY) and value == _PAUSED)
-            state = node.labels.get(_STATE)
-            if not paused or state == "success":
-                continue
-            hits = [
-                hit for hit in context.texts.of_cause(self.cause) if hit.text.node is None or hit.text.node.name == node.name
-            ]
-            held = [key for group in unserved(context, [node.name]) for key in group.held]
-            restore = " ".join(f"{key}=true" for key in paused)
-            yield self.finding(
-                f"the MIG change on node {node.name} is stuck ({state or 'no state'}): the GPU stack is paused and the node offers no GPU",
-                f"Layout {node.labels.get(_CONFIG, '?')} was asked for; {len(paused)} components are still paused for the change. It does not go "
-                "on by itself.",
-                Fix(
-                    "End what uses the cards, read the MIG manager's log, set the deploy labels back and start the change again.",
-                    command=f"kubectl label node {node.name} {restore} --overwrite && kubectl -n gpu-operator delete pod -l app=nvidia-mig-manager "
-                    f"--field-selector spec.nodeName={node.name}",
-                    disruption="restarts the GPU stack of the node",
-                    check=f"kubectl get node {node.name} -L {_STATE}   # success, and allocatable shows the slices",
-                ),
-                (ObjectRef.of(node), *map(ObjectRef.of, context.stack.pods("mig-manager", node=node.name))),
-                evidence=(
-                    Evidence(state or "(absent)", ObjectRef.of(node), f"metadata.labels[{_STATE}]"),
-                    *(Evidence(_PAUSED, ObjectRef.of(node), f"metadata.labels[{key}]") for key in paused[:3]),
-                    *evidence(hits),
-                ),
-                held=held,
+            if is_stuck(context, node):
+                yield self._finding(context, node)
+
+    def _finding(self, context: Context, node: Node) -> Finding:
+        stopped, state, hits = paused(node), node.labels.get(STATE), said(context, node, STUCK)
+        holders = [] if stopped else _holders(context, node)
+        layout = node.labels.get(CONFIG, "?")
+        restore = " ".join(f"{key}=true" for key in stopped)
+        again = f"kubectl -n gpu-operator delete pod -l app=nvidia-mig-manager --field-selector spec.nodeName={node.name}"
+        if stopped:
+            headline = f"the MIG change on node {node.name} is stuck ({state or 'no state'}): the GPU stack is paused and the node offers no GPU"
+            why = f"Layout {layout} was asked for; {len(stopped)} components are still paused for the change. It does not go on by itself."
+        else:
+            headline = f"the MIG change on node {node.name} did not come to its end ({state}): layout {layout} is not in force"
+            why = (
+                "The layout exists; the MIG manager could not apply it. Cards must be idle to be cut, and it does not drain pods."
+                + (f" {', '.join(pod.key for pod in holders[:4])} hold(s) GPUs of the node." if holders else "")
             )
+        return self.finding(
+            headline,
+            why,
+            Fix(
+                "End what uses the cards, read the MIG manager's log, "
+                + ("set the deploy labels back " if stopped else "")
+                + "and start the change again.",
+                command=f"kubectl label node {node.name} {restore} --overwrite && {again}" if stopped else again,
+                disruption="restarts the GPU stack of the node" if stopped else "pods that hold its GPUs must end first",
+                check=f"kubectl get node {node.name} -L {STATE}   # success, and allocatable shows the slices",
+            ),
+            (
+                ObjectRef.of(node),
+                *map(ObjectRef.of, context.stack.pods("mig-manager", node=node.name)),
+                *map(ObjectRef.of, holders[:5]),
+            ),
+            evidence=(
+                Evidence(state or "(absent)", ObjectRef.of(node), f"metadata.labels[{STATE}]"),
+                *(Evidence(PAUSED, ObjectRef.of(node), f"metadata.labels[{key}]") for key in stopped[:3]),
+                *evidence(hits),
+            ),
+            held=[key for group in unserved(context, [node.name]) for key in group.held],
+            severity="critical" if stopped else "high",
+            confidence="certain" if stopped or hits else "likely",
+        )
+
+
+def _holders(context: Context, node: Node) -> list[Pod]:
+    """Pods that hold GPU devices of the node."""
+    return [
+        pod
+        for pod in context.snapshot.pods
+        if pod.node == node.name
+        and not pod.finished
+        and any(is_device(name) and count for name, count in context.requests(pod).items())
+    ]

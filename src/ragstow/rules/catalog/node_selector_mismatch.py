@@ -104,7 +104,7 @@ from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.prospects import in_cluster
 from ragstow.rules.rule import Rule
 from ragstow.rules.selection import unmet, wanted_values
-from ragstow.rules.waiting import AFFINITY, FIT, GPU_LABELS, Waiting, for_work, gpu_nodes, waiting, wishes
+from ragstow.rules.waiting import AFFINITY, FIT, GPU_LABELS, Waiting, for_work, gpu_nodes, unserved, waiting, wishes
 
 
 class NodeSelectorMismatch(Rule):
@@ -179,8 +179,7 @@ class NodeSelectorMismatch(Rule):
         bare = [context.snapshot.get("Node", node.name) for node in gpu_nodes(context) if not _served(node.resources)]
         for key, values in wishes(template(item)):
             nodes = [node for node in bare if isinstance(node, Node) and key in node.labels and node.labels[key] not in values]
-            if any(node.labels[key].startswith("paused-for") for node in nodes):
-                continue  # the operator itself keeps the pods away while it works
+            nodes = [node for node in nodes if not _at_work(node, node.labels[key])]
             if nodes:
                 yield self.finding(
                     f"{ObjectRef.of(item)} runs nowhere: it selects {key}={'|'.join(values)}, the GPU nodes say {nodes[0].labels[key]}",
@@ -196,6 +195,7 @@ class NodeSelectorMismatch(Rule):
                         Evidence(f"{key}={'|'.join(values)}", ObjectRef.of(item), "spec.template.spec.nodeSelector"),
                         *(Evidence(node.labels[key], ObjectRef.of(node), f"metadata.labels[{key}]") for node in nodes[:2]),
                     ),
+                    held=[pod for group in unserved(context, [node.name for node in nodes]) for pod in group.held],
                 )
                 return
 
@@ -213,7 +213,16 @@ def _patch(group: Waiting, key: str, has: list[str]) -> Patch | None:
     )
 
 
+_UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
 _OPTIONAL = frozenset({"mps-daemon", "driver", "mig-manager", "dcgm-exporter", "dra-driver", "container-toolkit", "validator"})
+
+
+def _at_work(node: Node, value: str) -> bool:
+    """Whether the operator itself keeps the pods away while it works. A pause for a driver upgrade that is over (or that no
+    upgrade state speaks of) was forgotten."""
+    if value == "paused-for-driver-upgrade":
+        return node.labels.get(_UPGRADE, "upgrade-done") not in ("upgrade-done", "upgrade-failed")
+    return value.startswith("paused-for")
 
 
 def _serves_gpus(item: KubeObject, roles: tuple[str, ...]) -> bool:

@@ -14,6 +14,6 @@ from broken import (
     sharing,
 )
 
-assert dra and node and placement and reports_engines and reports_nodes and reports_placement and reports_stack and sharing
+MODULES = (dra, node, placement, reports_engines, reports_nodes, reports_placement, reports_stack, sharing)
 
-__all__ = ["DEFECTS"]
+__all__ = ["DEFECTS", "MODULES"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broken import Wanted, defect
 from broken.cluster import Cluster
-from broken.small import GPU, container, crashes, node, pod, runs, stands, waits, workload
+from broken.small import GPU, container, crashes, node, pod, runs, stands, workload
 from makers import thing
 
 VLLM = "vllm/vllm-openai:v0.11.0"
@@ -436,6 +436,3 @@ def torch_counts_more_than_it_was_given() -> tuple[Cluster, Wanted]:
     table = "".join(f"GPU {n}: NVIDIA A100-SXM4-80GB (UUID: GPU-{n}1111111-0000-0000-0000-000000000000)\n" for n in range(8))
     _log(c, "ray-worker-0.txt", table)
     return c, Wanted("gpu-isolation-bypassed", "StatefulSet lab/ray-worker", (), mentions=("8", "2"))
-
-
-assert waits

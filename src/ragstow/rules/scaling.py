@@ -12,7 +12,8 @@ from ragstow.rules.waiting import Waiting, waiting
 
 REASONS = ("NotTriggerScaleUp", "FailedScaleUp", "FailedScheduling", "ScaleUpFailed")
 _LACKING = re.compile(
-    r"Insufficient (?P<resource>[\w.-]+/[\w.-]+)|no instance type (?:satisfied|has enough) resources \{[^}]*\"(?P<unknown>nvidia\.com/[\w.-]+)\""
+    r"Insufficient (?P<resource>[\w.-]+/[\w.-]+)"
+    r"|no instance type (?:satisfied|has enough) resources \{[^}]*\"(?P<unknown>nvidia\.com/[\w.-]+)\""
 )
 """cluster-autoscaler names the resource that its template lacks; Karpenter what no instance type that it may launch has."""
 _LIMIT = re.compile(

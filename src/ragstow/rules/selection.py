@@ -42,7 +42,7 @@ def unmet(spec: Mapping[str, Any], node: Node) -> frozenset[str]:
 
 
 def indispensable(spec: Mapping[str, Any], present: Container[str]) -> tuple[str, ...]:
-    """Label keys that must be there, whatever their value, and are not in `present`; of alternatives only where each lacks one."""
+    """Label keys that must be there, whatever their value, and are not in `present`; of alternatives where each lacks one."""
     found = [key for key in _selector(spec) if key not in present]
     per_term = [
         [key for key, operator, _ in _expressions(term) if operator not in ("DoesNotExist", "NotIn") and key not in present]

@@ -70,7 +70,6 @@ from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 from ragstow.rules.scaling import refusals
 
-
 RENAMED = ".shared"
 """How the plugin renames a shared resource: no machine has one of that name."""
 

@@ -87,7 +87,7 @@ class DevicePluginNvmlMissing(Rule):
             name = handler.name if handler is not None else "nvidia"
             patch = (
                 Patch("strategic", target, {"spec": {"template": {"spec": {"runtimeClassName": name}}}})
-                if target and bare
+                if target and bare and handler is not None
                 else None
             )
             yield self.finding(
@@ -99,11 +99,12 @@ class DevicePluginNvmlMissing(Rule):
                     else ", or the runtime has none."
                 ),
                 Fix(
-                    f"Set runtimeClassName: {name} on the plugin's DaemonSet, or make nvidia the default runtime of the node and restart it.",
-                    command=f"kubectl -n {target.namespace} patch daemonset {target.name} --type strategic -p "
-                    f'\'{{"spec":{{"template":{{"spec":{{"runtimeClassName":"{name}"}}}}}}}}\''
-                    if target is not None
-                    else "",
+                    (
+                        f"Set runtimeClassName: {name} on the plugin's DaemonSet"
+                        if handler is not None
+                        else "Create RuntimeClass nvidia and set it on the plugin's DaemonSet"
+                    )
+                    + ", or make nvidia the default runtime of the node and restart it.",
                     patch=patch,
                     disruption="restarts the device plugin",
                     check=f"kubectl get node {site.node or '<node>'} -o jsonpath='{{.status.allocatable}}'",

@@ -61,6 +61,7 @@ Quiet: the claim is allocated
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 
 from ragstow.cluster.objects import KubeObject
@@ -70,6 +71,7 @@ from ragstow.rules.daemonsets import ineligible, looks_like_gpu_node
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import AFFINITY
 
 _GROUP = "resource.k8s.io"
 
@@ -103,15 +105,13 @@ class DraDriverNotReady(Rule):
         )
         hits = context.texts.of_cause(self.cause)
         words = [word for node in nodes for item in refused.get(node.name, ()) for word in (item.words or item.texts)]
+        # The label helps where a node affinity is what keeps the driver off, not against a taint.
+        ungated = [node.name for node in nodes if any(item.plugin == AFFINITY for item in refused.get(node.name, ()))]
         yield self.finding(
             f"{sum(len(group.waiting.pods) for group in groups)} pod(s) wait for claims that nobody can allocate: {why}",
             "The scheduler hands out devices from ResourceSlices, which the driver on each node publishes; "
             + (f"{'; '.join(words[:2])}." if words else "there are none for these claims."),
-            Fix(
-                "Make the driver run on the GPU nodes: set one of its gate labels, tolerate the nodes' taints, enable its GPU part.",
-                command=f"kubectl label node {' '.join(node.name for node in nodes[:3]) or '<node>'} nvidia.com/gpu.present=true",
-                check="kubectl get resourceslices   # one for each GPU node, driver gpu.nvidia.com",
-            ),
+            _fix(absent, [item.name for item in context.snapshot.of("DeviceClass", _GROUP)], ungated),
             (
                 *(group.waiting.workload for group in groups),
                 *map(ObjectRef.of, drivers),
@@ -159,6 +159,22 @@ class DraDriverNotReady(Rule):
         return not any(
             (item.raw.get("spec") or {}).get("driver") in group.drivers for item in context.snapshot.of("ResourceSlice", _GROUP)
         )
+
+
+def _fix(absent: list[str], known: list[str], ungated: list[str]) -> Fix:
+    if absent and known:
+        close = difflib.get_close_matches(absent[0], known, 1)
+        return Fix(
+            f"Name a DeviceClass that exists ({', '.join(close or sorted(known)[:5])}) in the claim or its template, or create {absent[0]}.",
+            command="kubectl get deviceclasses",
+            disruption="claims cannot be changed: the pods are made again",
+            check="kubectl get resourceclaims -A   # allocated,reserved",
+        )
+    return Fix(
+        "Make the driver run on the GPU nodes: set one of its gate labels, tolerate the nodes' taints, enable its GPU part.",
+        command=f"kubectl label node {' '.join(ungated[:5])} nvidia.com/gpu.present=true" if ungated else "",
+        check="kubectl get resourceslices   # one for each GPU node, driver gpu.nvidia.com",
+    )
 
 
 def _without_pods(context: Context, drivers: list[KubeObject]) -> bool:

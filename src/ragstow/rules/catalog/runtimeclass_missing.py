@@ -83,7 +83,7 @@ class RuntimeclassMissing(Rule):
             ]
             name = classes[0].name if classes else "nvidia"
             patch = None
-            if site.workload is not None and site.workload.kind in ("Deployment", "StatefulSet"):
+            if classes and site.workload is not None and site.workload.kind in ("Deployment", "StatefulSet"):
                 patch = Patch("strategic", site.workload, {"spec": {"template": {"spec": {"runtimeClassName": name}}}})
             yield self.finding(
                 f"{site.words} has a GPU and does not see it: runtimeClassName is not set",

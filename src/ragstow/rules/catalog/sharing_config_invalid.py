@@ -126,7 +126,10 @@ class SharingConfigInvalid(Rule):
                     "The device plugin reads its configuration non-strictly: " + "; ".join(wrong) + ".",
                     Fix(
                         "Put the key where it belongs and restart the plugin, which reads a changed ConfigMap only at its start.",
-                        command=f"kubectl -n {restart.namespace} rollout restart daemonset {restart.name}" if restart else "",
+                        command=f"kubectl -n {item.namespace} edit configmap {item.name} && "
+                        f"kubectl -n {restart.namespace} rollout restart daemonset {restart.name}"
+                        if restart
+                        else f"kubectl -n {item.namespace} edit configmap {item.name}",
                         disruption="restarts the device plugin; running pods keep their devices",
                         check="the node's allocatable shows the wanted resource names and counts",
                     ),

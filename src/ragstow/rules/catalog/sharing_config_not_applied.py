@@ -65,8 +65,9 @@ from ragstow.inventory.resources import FULL_GPU
 from ragstow.inventory.state import shared_as
 from ragstow.rules.configs import ConfigText, config_texts, given, shares, trouble
 from ragstow.rules.context import Context
+from ragstow.rules.fixes import template_patch
 from ragstow.rules.index.stack import template
-from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import FIT, gpu_nodes, unserved
 
@@ -108,7 +109,7 @@ class SharingConfigNotApplied(Rule):
                     Fix(
                         "Give the plugin the file (mount the ConfigMap, CONFIG_FILE or the chart's config.name), select the key (a default, "
                         "or the node label nvidia.com/device-plugin.config), and restart the plugin.",
-                        command=f"kubectl label node {served[0].name} nvidia.com/device-plugin.config={sharing[0].key} --overwrite",
+                        patch=_selecting(context, why, item.name, sharing[0].key),
                         disruption="restarts the device plugin; running pods keep their devices",
                         check="kubectl get nodes -o jsonpath='{.items[*].status.allocatable}'",
                     ),
@@ -257,6 +258,32 @@ def _label(context: Context, name: str) -> str:
 def _labelled(context: Context, node: NodeGpus) -> bool:
     found = context.snapshot.get("Node", node.name)
     return found is not None and "nvidia.com/device-plugin.config" in found.labels
+
+
+def _selecting(context: Context, why: list[Evidence], name: str, key: str) -> Patch | None:
+    """What gives the plugin this key of the ConfigMap: the operator's default, or the file mounted and named."""
+    ref = why[0].object
+    if ref is None:
+        return None
+    if ref.kind == "ClusterPolicy":
+        return Patch("merge", ref, {"spec": {"devicePlugin": {"config": {"name": name, "default": key}}}})
+    plugin = next((item for item in context.stack.workloads("device-plugin") if ObjectRef.of(item) == ref), None)
+    containers = template(plugin).get("containers") or () if plugin is not None else ()
+    program = context.facts.stack.program
+    called = [
+        str(c.get("name"))
+        for c in containers
+        if (found := program(str(c.get("name")), str(c.get("image")))) and found.role == "device-plugin"
+    ]
+    if len(called) != 1:
+        return None
+    container = {
+        "name": called[0],
+        "env": [{"name": "CONFIG_FILE", "value": f"/config/{key}"}],
+        "volumeMounts": [{"name": "sharing-config", "mountPath": "/config"}],
+    }
+    volume = {"name": "sharing-config", "configMap": {"name": name}}
+    return template_patch(ref, {"containers": [container], "volumes": [volume]})
 
 
 def _from_environment(plugin: KubeObject, name: str) -> bool:

@@ -140,7 +140,7 @@ def _fix(workload: ObjectRef | None, container: str) -> Fix:
         "containers": [{"name": container, "volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]}],
     }
     patch = None
-    if workload is not None and workload.kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"):
+    if workload is not None and workload.kind in ("Deployment", "StatefulSet", "DaemonSet"):
         patch = Patch("strategic", workload, {"spec": {"template": {"spec": pod}}})
     return Fix(
         "Mount an emptyDir with medium Memory at /dev/shm, sized for the engine; it counts against the memory limit.",

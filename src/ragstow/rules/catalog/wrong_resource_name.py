@@ -146,8 +146,8 @@ class WrongResourceName(Rule):
 def _patch(group: Waiting, name: str, instead: str) -> Patch | None:
     """The one container that asks for it asks for the other name."""
     asking = [item for item in group.pod.containers if item.limits.get(name) or item.requests.get(name)]
-    if len(asking) != 1:
-        return None
+    if len(asking) != 1 or "mem" in name:
+        return None  # an amount of memory is no number of devices
     count = asking[0].limits.get(name) or asking[0].requests[name]
     return resources_patch(group.workload, asking[0], {name: None, instead: count})
 

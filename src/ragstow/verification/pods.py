@@ -175,9 +175,9 @@ def _totals(target: Target, look: Look, ref: ObjectRef, found: tuple[Device, ...
 
 def _health(target: Target, look: Look, ref: ObjectRef, found: tuple[Device, ...]) -> Check:
     faults = list(dict.fromkeys(fault for item in found for fault in item.faults))
-    evidence = (
-        look.evidence("table", "ERR!") or look.evidence("details", "Remap", "Reset Required", "Unknown Error") if faults else ()
-    )
+    evidence = look.evidence("table", "ERR!") or look.evidence("details", "Remap", "Reset Required", "Unknown Error")
+    if not faults:
+        evidence = tuple(Evidence(answer.command, "no ERR!, no lost card") for answer in list(look.answers.values())[:1])
     return Check(
         "gpu-health",
         ref,

@@ -281,5 +281,13 @@ def test_no_known_words_are_no_failure() -> None:
     assert merge([table.read("hello"), listing.read("")]) == Reading()
 
 
+def test_a_table_without_cards_says_that_there_is_none() -> None:
+    text = "\n".join(line for line in _text("470-table-none").splitlines() if "T4" not in line and "MiB" not in line)
+    reading = table.read(text)
+    assert (reading.driver, reading.cards) == ("470.82.01", ())
+    assert reading.failure is not None
+    assert reading.failure.kind == "no-devices"
+
+
 def test_a_failure_of_one_output_gives_way_to_cards_of_another() -> None:
     assert merge([table.read("Failed to initialize NVML: Unknown Error"), listing.read(_text("570-list-mig"))]).failure is None

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 
 from ragstow.verification.smi import values
-from ragstow.verification.smi.model import Card, Process, Reading, Slice
+from ragstow.verification.smi.model import Card, Failure, Process, Reading, Slice
 
 _HEAD = re.compile(
     r"NVIDIA-SMI\s+(?P<program>\S+)\s+(?:Driver|KMD)\s+Version:\s*(?P<driver>\S+)(?:\s+CUDA(?:\s+UMD)?\s+Version:\s*(?P<cuda>\S+))?"
@@ -55,7 +55,7 @@ def read(text: str) -> Reading:
         cards=tuple(replace(card, slices=tuple(slices.get(card.index, ()))) for card in cards),
         processes=None if processes is None else tuple(processes),
         faults=values.lost(text),
-        failure=None if cards else values.failure(text),
+        failure=None if cards else values.failure(text) or Failure("no-devices", "nvidia-smi lists no card"),
     )
 
 

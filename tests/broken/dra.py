@@ -88,3 +88,14 @@ def driver_kept_off_all_nodes() -> tuple[Cluster, Wanted]:
     c.remove(*c.pods("dra-driver-nvidia-gpu-kubelet-plugin-"), *list(c.all("ResourceSlice")))
     pods = _claim(c, "rewriter-b", "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA L40S'")
     return c, Wanted("dra-driver-not-ready", "Deployment rag/rewriter-b", tuple(keys(pods)))
+
+
+@defect
+def a_new_node_that_the_driver_does_not_reach() -> tuple[Cluster, Wanted]:
+    c = Cluster("10")
+    new = c.like_node("dra-3", "dra-4")
+    for key in [k for k in new["metadata"]["labels"] if k.startswith(("nvidia.com/", "feature.node.kubernetes.io/"))]:
+        del new["metadata"]["labels"][key]
+    new["metadata"]["labels"] |= {"node.kubernetes.io/instance-type": "g6e.12xlarge", "pool": "new"}
+    pods = c.deploy("rewriter", "rewriter-b", lambda spec: spec.update(nodeSelector={"pool": "new"}), kind="StatefulSet")
+    return c, Wanted("dra-driver-not-ready", "StatefulSet rag/rewriter-b", tuple(keys(pods)), mentions=("dra-4",))

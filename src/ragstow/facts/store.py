@@ -7,7 +7,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragstow.errors import FactsError, InputError, Place
-from ragstow.facts import charts, clouds, drivers, endpoints, engines, gpus, instances, mig, models, quantization, serving, vllm
+from ragstow.facts import (
+    charts,
+    clouds,
+    dra_api,
+    drivers,
+    endpoints,
+    engines,
+    gpus,
+    instances,
+    mig,
+    models,
+    quantization,
+    serving,
+    vllm,
+)
 from ragstow.facts.sharing_modes import SHARING_MODES, SharingMode
 from ragstow.facts.stack import PROGRAMS, SIGNATURES, Signatures, Stack
 from ragstow.facts.table import Sourced, Table, read
@@ -62,6 +76,7 @@ class Facts:
         charts.TABLE,
         PROGRAMS,
         SIGNATURES,
+        dra_api.TABLE,
         SHARING_MODES,
         models.TABLE,
         models.VARIANTS,
@@ -96,6 +111,11 @@ class Facts:
     def stack(self) -> Stack:
         """The programs of the GPU stack."""
         return Stack(self._rows(PROGRAMS))
+
+    @cached_property
+    def dra_apis(self) -> dra_api.DraApis:
+        """What of the DRA API a release serves."""
+        return dra_api.DraApis(self._rows(dra_api.TABLE))
 
     @cached_property
     def signatures(self) -> Signatures:

@@ -32,7 +32,9 @@ PRECEDENCE: Mapping[str, frozenset[str]] = {
     "mps-not-ready": _WAITS,
     "quota-blocked": frozenset({"driver-not-installed"}),
     "runtime-handler-not-configured": _WAITS | {"driver-not-installed", "device-plugin-not-scheduled"},
-    "dra-driver-not-ready": frozenset({"driver-not-installed", "dra-selector-mismatch", "wrong-resource-name"}),
+    "dra-driver-not-ready": frozenset(
+        {"driver-not-installed", "dra-selector-mismatch", "wrong-resource-name", "gpu-exhausted"}
+    ),
     "device-plugin-not-scheduled": _WAITS | {"driver-not-installed", "missing-toleration"},
     "driver-not-installed": _WAITS | {"gpu-unhealthy"},
     "gpu-limit-missing": frozenset({"runtimeclass-missing"}),

@@ -18,7 +18,13 @@ from ragstow.rules.model import Evidence, ObjectRef
 from ragstow.rules.selection import wanted_values
 
 DEFAULT_SCHEDULER = "default-scheduler"
-TAINT, AFFINITY, FIT, CORDON = "TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeUnschedulable"
+TAINT, AFFINITY, FIT, CORDON, CLAIMS = (
+    "TaintToleration",
+    "NodeAffinity",
+    "NodeResourcesFit",
+    "NodeUnschedulable",
+    "DynamicResources",
+)
 GPU_LABELS = (GPU_DOMAIN, "feature.node.kubernetes.io/")
 """How labels begin that the GPU stack writes on nodes."""
 _NONE: frozenset[str] = frozenset()

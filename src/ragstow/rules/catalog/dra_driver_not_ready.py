@@ -71,7 +71,7 @@ from ragstow.rules.daemonsets import ineligible, looks_like_gpu_node
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import AFFINITY
+from ragstow.rules.waiting import AFFINITY, CLAIMS
 
 _GROUP = "resource.k8s.io"
 
@@ -100,7 +100,7 @@ class DraDriverNotReady(Rule):
             else "no driver is installed"
             if not drivers
             else f"{ObjectRef.of(drivers[0])} has no pod on {', '.join(node.name for node in nodes if node.name in refused) or 'any GPU node'}"
-            if _without_pods(context, drivers)
+            if _without_pods(context, drivers) or _unserved_nodes(context)
             else "the driver has published no device"
         )
         hits = context.texts.of_cause(self.cause)
@@ -156,9 +156,32 @@ class DraDriverNotReady(Rule):
     def _without_driver(self, context: Context, group: ClaimGroup) -> bool:
         if any(context.snapshot.get("DeviceClass", name, group=_GROUP) is None for name in group.classes):
             return True
+        if any(group.waiting.only(context.inventory.node(name), CLAIMS) for name in _unserved_nodes(context)):
+            return True  # a node that would take the pod has cards, and its driver has published none
         return not any(
             (item.raw.get("spec") or {}).get("driver") in group.drivers for item in context.snapshot.of("ResourceSlice", _GROUP)
         )
+
+
+def _unserved_nodes(context: Context) -> tuple[str, ...]:
+    """GPU nodes without a device in a slice, which the driver's own DaemonSet cannot reach."""
+
+    def find() -> tuple[str, ...]:
+        drivers = [item for item in context.stack.workloads("dra-driver") if item.kind == "DaemonSet"]
+        published = {(item.raw.get("spec") or {}).get("nodeName") for item in context.snapshot.of("ResourceSlice", _GROUP)}
+        refused = [ineligible(context, item) for item in drivers]
+        return tuple(
+            node.name
+            for node in context.snapshot.nodes
+            if drivers
+            and node.name not in published
+            and not node.unschedulable
+            and all(node.name in table for table in refused)
+            and not any(use.capacity for use in context.inventory.node(node.name).resources.values())
+            and looks_like_gpu_node(context, node)
+        )
+
+    return context.remember("dra-unserved", find)
 
 
 def _fix(absent: list[str], known: list[str], ungated: list[str]) -> Fix:

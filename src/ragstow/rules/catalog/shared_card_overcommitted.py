@@ -65,17 +65,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from ragstow.rules.configs import effective, given
-from ragstow.rules.demand import Demand, demands, shared_only
-from ragstow.rules.engines import KV_BYTES, MEMORY_FRACTION, flag
+from ragstow.rules.demand import Demand, demands
+from ragstow.rules.engines import MEMORY_FRACTION
+from ragstow.rules.fractions import capped_shares, reserved
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
-from ragstow.rules.plugin_texts import plugin_texts
 from ragstow.rules.rule import Rule
-
-_DEFAULT = Fraction(9, 10)
-"""vLLM's own gpu_memory_utilization (vllm/config/cache.py)."""
-_SHARED = ".shared"
 
 
 class SharedCardOvercommitted(Rule):
@@ -89,14 +84,13 @@ class SharedCardOvercommitted(Rule):
     def lint(self, context: LintContext) -> Iterator[Finding]:
         """One finding for each shared resource whose sharers add up to more than a card."""
         by_resource: dict[str, list[tuple[Fraction, Demand]]] = {}
-        capped, shares, written = _shares(context)
+        sharing = capped_shares(context)
         for demand in demands(context):
-            fraction = _fraction(demand)
-            shared = demand.resource.endswith(_SHARED) or demand.resource in written | shared_only(context, demand.spec)
-            if fraction is not None and shared and demand.resource not in capped:
+            fraction = reserved(demand)
+            if fraction is not None and sharing.shared(context, demand) and demand.resource not in sharing.capped:
                 by_resource.setdefault(demand.resource, []).extend([(fraction, demand)] * demand.replicas)
         for resource, members in by_resource.items():
-            largest = sorted(members, key=lambda item: item[0], reverse=True)[: max(shares.get(resource, 2), 2)]
+            largest = sorted(members, key=lambda item: item[0], reverse=True)[: max(sharing.most.get(resource, 2), 2)]
             total = sum((fraction for fraction, _ in largest), Fraction(0))
             if len(largest) < 2 or total <= 1:
                 continue
@@ -118,44 +112,3 @@ class SharedCardOvercommitted(Rule):
                 file=involved[0].manifest.file,
                 line=involved[0].manifest.line(*involved[0].spec.path),
             )
-
-
-def _fraction(demand: Demand) -> Fraction | None:
-    """The part of the card that the pod reserves by a fraction; None for engines without one, or with pinned bytes."""
-    for _, container in demand.spec.containers():
-        if flag(container, KV_BYTES):
-            return None
-        value = flag(container, MEMORY_FRACTION)
-        if value is not None:
-            try:
-                return Fraction(value)
-            except ValueError:
-                return None
-        if "vllm" in str(container.get("image") or "").rpartition("/")[2]:
-            return _DEFAULT
-    return None
-
-
-def _shares(context: LintContext) -> tuple[frozenset[str], dict[str, int], frozenset[str]]:
-    """(resources whose memory MPS caps, resource -> the most shares of one card, resources that every configuration of the
-    manifests shares)."""
-    capped: set[str] = set()
-    most: dict[str, int] = {}
-    written: list[frozenset[str]] = []
-    for _, config in plugin_texts(context):
-        said = effective(config.text)
-        if said is None:
-            continue
-        written.append(given(config.text) if said.sharing.active.replicated else frozenset())
-        for item in said.sharing.active.resources:
-            name = f"{item.name}{_SHARED}" if said.sharing.active.rename_by_default else item.name
-            most[name] = max(most.get(name, 1), item.replicas)
-            if said.sharing.strategy == "mps":
-                capped.add(name)
-    for node in context.cluster.inventory.nodes if context.cluster is not None else ():
-        for name, use in node.resources.items():
-            if node.sharing in ("time-slicing", "mps") and use.capacity:
-                most[name] = max(most.get(name, 1), node.replicas or 1)
-                if node.sharing == "mps":
-                    capped.add(name)
-    return frozenset(capped), most, frozenset.intersection(*written) if written else frozenset()

@@ -30,7 +30,8 @@ def reasons(tried: Attempt) -> tuple[Reason, ...]:
         found += _no_slot(tried, name)
     if not without and not tried.blocked:
         alone = [name for name in tried.choices if not _fits_alone(tried, name)]
-        found += _in_the_way(tried, alone)
+        if tried.answer.complete:
+            found += _in_the_way(tried, alone)
         for name in alone:
             found.append(_no_room(tried, name))
         if not alone:
@@ -40,7 +41,8 @@ def reasons(tried: Attempt) -> tuple[Reason, ...]:
     found += tried.offered.excluded.values()
     found += [sick for name in sorted(tried.offered.cards) if (sick := unhealthy(tried.situation.gpus[name])) is not None]
     if not tried.answer.complete:
-        found.append(Reason("not-complete", "not every layout was looked at", "--solver exact, or fewer nodes by nodeSelector"))
+        hint = "--solver exact" if tried.solver == "greedy" else "fewer nodes by placement.nodeSelector"
+        found.append(Reason("not-complete", "not every layout was looked at", hint))
     return tuple(dict.fromkeys(found))
 
 

@@ -5,7 +5,10 @@ It asks no integer programme. What it finds is proved like any other design; wha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
+from typing import Literal
 
 from ragstow.errors import Reason
 from ragstow.plan.after import fits
@@ -13,6 +16,13 @@ from ragstow.plan.bound import simple_bound
 from ragstow.plan.exact import Answer
 from ragstow.plan.problem import MODE_ORDER, Component, Config, Cut, Design, NodeState, NodeSupply, Option, Problem
 from ragstow.plan.promises import Verdict, prove
+
+_Style = Literal["few", "simple", "shared"]
+"""What decides where several slots would do: fewest cards and then the simplest mode; the simplest mode first; fewest cards and
+then what others can share."""
+
+_CONFIGS = 12
+"""Configurations that are tried as a start."""
 
 
 @dataclass(slots=True)
@@ -46,21 +56,47 @@ def solve(problem: Problem) -> Answer:
     bound, _ = simple_bound(problem)
     refused: dict[Reason, None] = {}
     best: Verdict | None = None
-    for stingy in (True, False):
-        state = _State({}, [_Node(node, dict(node.free)) for node in problem.nodes])
-        for component in sorted(problem.components, key=lambda item: _order(problem, item)):
-            if component.options and component.name not in state.options:
-                placed = _place(problem, state, component, stingy=stingy)
-                if placed is None:
-                    refused[Reason("greedy-no-room", f"greedy found no room for {component.name}", "try --solver exact")] = None
-                    break
-                state = placed
-        else:
-            verdict = prove(problem, _design(problem, state))
-            refused.update(dict.fromkeys(verdict.refused))
-            if verdict.holds and (best is None or verdict.cards < best.cards):
-                best = verdict
+    for state, style in _starts(problem):
+        placed = _all(problem, state, refused, style)
+        if placed is None:
+            continue
+        verdict = prove(problem, _design(problem, placed))
+        refused.update(dict.fromkeys(verdict.refused))
+        if verdict.holds and (best is None or verdict.cards < best.cards):
+            best = verdict
+            if best.cards == bound:
+                break
     return Answer(best, bound, best is not None and best.cards == bound, tuple(refused) if best is None else ())
+
+
+def _starts(problem: Problem) -> Iterator[tuple[_State, _Style]]:
+    """Nothing changed; then, for each configuration, one node turned to it from the start, and all that can be."""
+    yield _blank(problem), "few"
+    yield _blank(problem), "simple"
+    styles: tuple[_Style, _Style] = ("few", "shared")
+    for name in sorted({config.name for node in problem.nodes for config in node.configs})[:_CONFIGS]:
+        for number, style in product((1, len(problem.nodes)), styles):
+            state = _blank(problem)
+            able = [(node, config) for node in state.nodes for config in node.supply.configs if config.name == name]
+            for node, config in [pair for pair in able if not pair[0].supply.disturbs][:number]:
+                _turn(problem, state, node, config)
+            yield state, style
+
+
+def _blank(problem: Problem) -> _State:
+    return _State({}, [_Node(node, dict(node.free)) for node in problem.nodes])
+
+
+def _all(problem: Problem, state: _State, refused: dict[Reason, None], style: _Style) -> _State | None:
+    """Every component placed from a start, or None."""
+    for component in sorted(problem.components, key=lambda item: _order(problem, item)):
+        if component.options and component.name not in state.options:
+            placed = _place(problem, state, component, style)
+            if placed is None:
+                refused[Reason("greedy-no-room", f"greedy found no room for {component.name}", "try --solver exact")] = None
+                return None
+            state = placed
+    return state
 
 
 def _order(problem: Problem, component: Component) -> tuple[bool, int, str]:
@@ -68,8 +104,9 @@ def _order(problem: Problem, component: Component) -> tuple[bool, int, str]:
     return picky, -min((option.need_bytes for option in component.options), default=0), component.name
 
 
-def _place(problem: Problem, state: _State, component: Component, *, stingy: bool) -> _State | None:
+def _place(problem: Problem, state: _State, component: Component, style: _Style) -> _State | None:
     best: tuple[tuple[int, ...], _State] | None = None
+    cost: tuple[int, ...]
     for number, option in enumerate(component.options):
         if any(
             problem.slots[other.slot].identity == problem.slots[option.slot].identity
@@ -82,7 +119,11 @@ def _place(problem: Problem, state: _State, component: Component, *, stingy: boo
         if not _put(problem, trial, component, option):
             continue
         rank = MODE_ORDER.index(problem.slots[option.slot].mode)
-        cost = (trial.cards, trial.turned, rank, number) if stingy else (rank, trial.turned, trial.cards, number)
+        if style == "simple":
+            cost = (rank, trial.turned, trial.cards)
+        else:
+            cost = (trial.cards, trial.turned, rank if style == "few" else -rank)
+        cost += (-len(option.bundle), number)
         if best is None or cost < best[0]:
             best = (cost, trial)
     return None if best is None else best[1]
@@ -121,25 +162,19 @@ def _make_room(problem: Problem, state: _State, node: _Node, option: Option, mem
     """Turn a node, or cut another card of a turned one, so that it offers the slot."""
     if not all(fits(member, node.supply) for member in members):
         return False
-    if node.config is None:
+    config = node.config
+    if config is None:
         if node.used or node.supply.disturbs:
             return False
         config = next((item for item in node.supply.configs if any(cut.number(option.slot) for cut in item.cuts)), None)
         if config is None:
             return False
-        node.config, node.blank, node.free = config, node.supply.cards, {}
-        state.turned += 1
-        if len(config.cuts) == 1:
-            node.cuts, node.blank = [config.cuts[0]] * node.supply.cards, 0
-            node.free = {key: number * node.supply.cards for key, number in config.cuts[0].slots}
-            state.cards += node.supply.cards
-        else:
-            _uncut(problem, node, +node.blank)
+        _turn(problem, state, node, config)
         if _room(node, option, members):
             return True
-    whole = next((cut for cut in node.config.cuts if all(problem.slots[key].alone for key, _ in cut.slots)), None)
+    whole = next((cut for cut in config.cuts if all(problem.slots[key].alone for key, _ in cut.slots)), None)
     spare = node.blank if whole is None else min(node.free.get(key, 0) for key, _ in whole.slots)
-    best = max(node.config.cuts, key=lambda cut: cut.number(option.slot))
+    best = max(config.cuts, key=lambda cut: cut.number(option.slot))
     if not node.blank or not spare or not best.number(option.slot):
         return False
     _uncut(problem, node, -1)
@@ -149,6 +184,18 @@ def _make_room(problem: Problem, state: _State, node: _Node, option: Option, mem
         node.free[key] = node.free.get(key, 0) + number
     state.cards += 1
     return _room(node, option, members)
+
+
+def _turn(problem: Problem, state: _State, node: _Node, config: Config) -> None:
+    """Give a node another configuration: all its cards the same cut where there is but one, else whole until cut."""
+    node.config, node.blank, node.free = config, node.supply.cards, {}
+    state.turned += 1
+    if len(config.cuts) == 1:
+        node.cuts, node.blank = [config.cuts[0]] * node.supply.cards, 0
+        node.free = {key: number * node.supply.cards for key, number in config.cuts[0].slots}
+        state.cards += node.supply.cards
+    else:
+        _uncut(problem, node, +node.blank)
 
 
 def _uncut(problem: Problem, node: _Node, change: int) -> None:

@@ -58,6 +58,10 @@ def ways_out(tried: Attempt) -> tuple[Alternative, ...]:
     large = sum(bool(node.configs) for node in tried.posed.problem.nodes) > _MANY_NODES
     search = _Search(tried, _FEWER_TRIES if large else _TRIES)
     service = tried.service
+    if tried.solver == "greedy":
+        exact = attempt(tried.situation, service, "exact")
+        if exact.feasible:
+            search.add(0, "--solver exact", {"solver": "exact"}, exact)
     steps = relaxations(service, _taints(tried))
     _promises(search, steps)
     if tried.offered.cards:

@@ -111,3 +111,9 @@ def test_without_the_promise_the_loss_of_a_node_is_said_all_the_same(capsys: Cap
     example = EXAMPLES / "cloud-l4-pool"
     text = planned(capsys, str(example / "service.yaml"), "--from", str(example / "cluster"), code=0)
     assert " one node lost: embedder, reranker, vectors may be left without a replica\n" in text
+
+
+def test_the_greedy_answer_says_that_it_is_no_proof(capsys: Capture) -> None:
+    folder = EXAMPLES / "mixed-t4-a100"
+    text = planned(capsys, str(folder / "service.yaml"), "--from", str(folder / "cluster"), "--solver", "greedy", code=0)
+    assert "5 cards (greedy, not proved; at least 3 needed)" in text.splitlines()[0]

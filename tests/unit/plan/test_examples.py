@@ -180,3 +180,14 @@ def test_no_gpu_at_all() -> None:
     assert made.lower_bound >= 1
     assert made.reasons[0].code == "no-gpu"
     assert any("cluster.cards" in way.changes for way in made.alternatives)
+
+
+@pytest.mark.parametrize("expected", FITS, ids=lambda item: item.service)
+def test_the_greedy_answer_fits_too_and_claims_no_more_than_it_knows(expected: Expected) -> None:
+    snapshot, assumed = cluster(folder(expected.service))
+    wanted = load(EXAMPLES / expected.service, FACTS)
+    made = plan(wanted, snapshot, FACTS, document=to_document(wanted), assumed=assumed, solver="greedy")
+    assert made.feasible
+    assert made.solver == "greedy"
+    assert expected.cards <= made.cards <= expected.cards + 1
+    assert made.optimal == (made.cards == made.lower_bound)

@@ -13,9 +13,11 @@ import pytest
 from plan_clusters import A100, FACTS, L4, chart, cluster, gpu_node, holder, planned, service
 from ragstow.cluster.read import read
 from ragstow.cluster.snapshot import Snapshot
+from ragstow.errors import Reason
 from ragstow.inventory.assume import parse
 from ragstow.inventory.identity import Assumption
-from ragstow.plan import whatif
+from ragstow.plan import greedy, whatif
+from ragstow.plan.exact import Answer
 from ragstow.plan.model import Plan
 from ragstow.plan.planner import plan
 from ragstow.plan.situation import Situation, situation
@@ -123,3 +125,14 @@ def test_cheap_ways_come_first() -> None:
     texts = [way.text for way in planned(wanted, snapshot).alternatives]
     assert texts[0] == "a: 1 of 3 replicas"
     assert texts.index("when Pod others/x ends (1 pod)") < texts.index(f"2 more {L4} on another node")
+
+
+def test_where_only_the_greedy_solver_gave_up_the_exact_one_is_the_first_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot = read(str(EXAMPLES / "cloud-l4-pool" / "cluster"))
+    wanted = load(EXAMPLES / "cloud-l4-pool" / "service.yaml", FACTS)
+    no_room = Reason("greedy-no-room", "greedy found no room for llm", "try --solver exact")
+    monkeypatch.setattr(greedy, "solve", lambda _: Answer(None, 1, complete=False, refused=(no_room,)))
+    refused = plan(wanted, snapshot, FACTS, document=to_document(wanted), solver="greedy")
+    assert not refused.feasible
+    assert (refused.alternatives[0].text, refused.alternatives[0].cards) == ("--solver exact", 4)
+    assert "node-resources" not in {reason.code for reason in refused.reasons}, "nothing is blamed without a proof"

@@ -69,14 +69,14 @@ def verdict(found: Verification) -> str:
     count, failed, missing = len(found.checks), len(found.failed), len(found.missing)
     extra = len(found.unknown) - missing
     if failed:
-        text = f"FAILED: {failed} of {count} checks"
+        text = f"FAILED: {failed} of {count} {'check' if count == 1 else 'checks'}"
     elif missing:
         text = f"NOT VERIFIED: {missing} {'check that is' if missing == 1 else 'checks that are'} needed could not be made"
         text += f"; {count} passed" if count else ""
     elif not count:
         text = "NOT VERIFIED: nothing could be checked"
     else:
-        text = f"passed: {count} checks"
+        text = f"passed: {count} {'check' if count == 1 else 'checks'}"
     also = [f"{missing} needed ones could not be made"] if failed and missing else []
     also += [f"{extra} more could not be made"] if extra else []
     return text + (f" ({', '.join(also)})" if also else "")

@@ -48,12 +48,18 @@ def runner() -> Iterator[Runner]:
         yield Runner(process)
     finally:
         assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.close()
         process.wait(20)
+        process.stdout.close()
 
 
 def main() -> None:
     """Serve jobs until the input ends."""
+    # Loaded once, here, so that a child costs no more than its fork.
+    import ragstow.live.apply.engine
+    import ragstow.live.transport  # noqa: F401
+
     for line in sys.stdin:
         job = json.loads(line)
         read, write = os.pipe()
@@ -66,7 +72,8 @@ def main() -> None:
             said = stream.read()
         _, status = os.waitpid(child, 0)
         killed = os.WIFSIGNALED(status)
-        print(json.dumps({"killed": killed, **json.loads(said or "{}")}), flush=True)
+        sys.stdout.write(json.dumps({"killed": killed, **json.loads(said or "{}")}) + "\n")
+        sys.stdout.flush()
 
 
 def _child(job: Mapping[str, Any], write: int) -> None:

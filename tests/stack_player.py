@@ -48,6 +48,8 @@ class Stack:
     managed: dict[str, str | None] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     end: threading.Event = field(default_factory=threading.Event)
+    settled: threading.Event = field(default_factory=threading.Event)
+    """Set once all has been looked at."""
 
     def play(self) -> None:
         """Until `end` is set."""
@@ -56,6 +58,7 @@ class Stack:
                 self._operator()
                 for node in self.client.list(self._of("", "nodes")):
                     self._node(node)
+                self.settled.set()
             except RagstowError as error:
                 self.errors.append(str(error))
 
@@ -128,6 +131,7 @@ def playing(stack: Stack) -> Iterator[Stack]:
     """The stack played by a thread for the time of the `with` block."""
     thread = threading.Thread(target=stack.play, daemon=True)
     thread.start()
+    assert stack.settled.wait(20), stack.errors
     try:
         yield stack
     finally:

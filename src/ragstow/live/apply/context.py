@@ -110,11 +110,12 @@ class Run:
         """
         end = self.clock() + seconds
         standing = self._judged(judge, self.ask(lambda: self.client.get(resource, name, namespace)))
+        quiet = 1.0
         while standing:
             left = end - self.clock()
             if left <= 0:
                 raise self.late(standing, seconds)
-            for item in self.changes(resource, name, namespace, min(left, _WATCH_SECONDS)):
+            for item in self.changes(resource, name, namespace, min(left, quiet)):
                 standing = self._judged(judge, item)
                 if not standing:
                     return
@@ -122,6 +123,7 @@ class Run:
                     break
             else:
                 # Seen anew after a quiet time too: a watch says nothing of an object that was gone before it began.
+                quiet = min(quiet * 2, _WATCH_SECONDS)
                 standing = self._judged(judge, self.ask(lambda: self.client.get(resource, name, namespace)))
 
     def poll(self, seconds: float, look: Callable[[], str], pause_seconds: float = 1.0) -> None:

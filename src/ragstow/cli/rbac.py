@@ -23,8 +23,9 @@ Examples:
     metavar="KIND:NAME",
     help="Who gets the role: user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME (default: group:ragstow-LEVEL).",
 )
-@click.option("-n", "--namespace", metavar="NAME", help="With apply: workloads may be written only there.")
-def command(level: str, subjects: tuple[str, ...], namespace: str | None) -> None:
+@click.option("-n", "--namespace", metavar="NAME", help="With apply or --cap-test: workloads may be written only there.")
+@click.option("--cap-test", is_flag=True, help="With verify: also for `ragstow verify --cap-test`, which creates pods.")
+def command(level: str, subjects: tuple[str, ...], namespace: str | None, cap_test: bool) -> None:
     """Prints the least-privilege role for reading, verifying or applying, and its binding, as YAML.
 
     read: inspect, plan, simulate, lint, diagnose, capture. verify: exec and port-forward too. apply: what a plan changes, too.
@@ -41,8 +42,10 @@ def command(level: str, subjects: tuple[str, ...], namespace: str | None) -> Non
                 "subject-invalid", f"--subject {text}: nobody", hint="user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME"
             )
         found.append(made)
-    if namespace is not None and level != "apply":
+    if cap_test and level == "read":
+        raise UsageError("cap-test-reads", "rbac read cannot hold the cap test, which creates pods", hint="ragstow rbac verify")
+    if namespace is not None and level != "apply" and not cap_test:
         raise UsageError("namespace-useless", f"rbac {level} needs the whole cluster: holders of GPUs may be anywhere")
     chosen = next(item for item in rbac.LEVELS if item == level)
-    documents = rbac.documents(chosen, subjects=found, namespace=namespace)
+    documents = rbac.documents(chosen, subjects=found, namespace=namespace, cap_test=cap_test)
     click.echo("---\n".join(yaml.safe_dump(item, sort_keys=False, width=120) for item in documents), nl=False)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ragstow.cluster.snapshot import Snapshot, Source
     from ragstow.facts import Facts
     from ragstow.live.client import ApiClient
+    from ragstow.verification.judge import Scene
     from ragstow.verification.model import Outcome, Verification
 
 _SECONDS = click.FloatRange(min=1)
@@ -29,6 +30,7 @@ Examples:
   ragstow verify                               the one service of the cluster, by the record of its last apply
   ragstow verify rag/support -o wide           with every check that passed and its evidence
   ragstow verify plan.json --no-endpoints      only what nvidia-smi, nodes and logs say
+  ragstow verify plan.json --cap-test          also whether MIG or MPS stops a pod at its memory cap
   ragstow verify plan.json --out report/       text, JSON, JUnit and HTML as acceptance evidence
 """
 
@@ -44,6 +46,8 @@ class How:
     round_trip: bool
     key: str | None
     health: Mapping[str, str]
+    cap_test: bool
+    cap_image: str | None
 
 
 @click.command(epilog=EXAMPLES)
@@ -56,6 +60,8 @@ class How:
 @click.option("--force", is_flag=True, help="Write to a folder that is not empty and not ragstow's; its other files stay.")
 @click.option("--exec-timeout", type=_SECONDS, default=30.0, metavar="SECONDS", help="For one command in a pod (30).")
 @click.option("--answer-timeout", type=_SECONDS, default=60.0, metavar="SECONDS", help="For one request to an endpoint (60).")
+@click.option("--cap-test", is_flag=True, help="Also try in a throw-away pod whether the memory cap of MIG and MPS holds.")
+@click.option("--cap-image", metavar="IMAGE", help="Image with python3 for that pod (default: one of the service's own).")
 @click.option("--no-endpoints", is_flag=True, help="Do not ask health, embeddings, ranking and completions.")
 @click.option("--no-round-trip", is_flag=True, help="Do not store and ask two documents through the whole service.")
 @click.option("--no-logs", is_flag=True, help="Do not read logs of the GPU stack and of kubelets.")
@@ -76,6 +82,8 @@ def command(
     force: bool,
     exec_timeout: float,
     answer_timeout: float,
+    cap_test: bool,
+    cap_image: str | None,
     no_endpoints: bool,
     no_round_trip: bool,
     no_logs: bool,
@@ -98,7 +106,15 @@ def command(
         refuse(Path(out), force=force)
     known = load(Path(facts) if facts is not None else None)
     how = How(
-        exec_timeout, answer_timeout, not no_logs, not no_endpoints, not no_round_trip, _key(api_key_env), _paths(health_paths)
+        exec_seconds=exec_timeout,
+        request_seconds=answer_timeout,
+        logs=not no_logs,
+        endpoints=not no_endpoints,
+        round_trip=not no_round_trip,
+        key=_key(api_key_env),
+        health=_paths(health_paths),
+        cap_test=cap_test,
+        cap_image=cap_image,
     )
     with live.connected() as client:
         found, source = _verified(client, known, target, namespace, how)
@@ -170,8 +186,21 @@ def _outcomes(client: ApiClient, snapshot: Snapshot, known: Facts, wanted: Wante
 
     limits = Limits(exec_seconds=how.exec_seconds, logs=how.logs, kubelet=how.logs)
     gpus = inventory(snapshot, known)
-    found = judge(gather(client, snapshot, gpus, known, wanted.service, wanted.namespace, wanted.plan, limits))
-    return (*found, _endpoints(client, snapshot, known, wanted, how)) if how.endpoints else found
+    scene = gather(client, snapshot, gpus, known, wanted.service, wanted.namespace, wanted.plan, limits)
+    found = judge(scene)
+    if how.endpoints:
+        found = (*found, _endpoints(client, snapshot, known, wanted, how))
+    return (*found, *_caps(client, scene, how)) if how.cap_test else found
+
+
+def _caps(client: ApiClient, scene: Scene, how: How) -> tuple[Outcome, ...]:
+    import secrets
+
+    from ragstow.live.verify.captest import run_tests
+    from ragstow.verification.captest import cap_tests, judge
+
+    tests, said = cap_tests(scene.targets, scene.service, scene.facts, secrets.token_hex(3), how.cap_image)
+    return said, judge(run_tests(client, tests, scene.service, scene.namespace))
 
 
 def _endpoints(client: ApiClient, snapshot: Snapshot, known: Facts, wanted: Wanted, how: How) -> Outcome:

@@ -28,6 +28,8 @@ _VERIFY: tuple[Rule, ...] = (
     # What is behind a Service.
     ("discovery.k8s.io", ("endpointslices",), ("get", "list")),
 )
+_CAP_TEST: tuple[Rule, ...] = (("", ("pods",), ("create", "delete")),)
+"""The throw-away pods of `verify --cap-test`."""
 _WORKLOADS: tuple[Rule, ...] = (
     ("", ("configmaps", "persistentvolumeclaims", "services"), _WRITE),
     ("apps", ("deployments", "statefulsets"), _WRITE),
@@ -49,13 +51,16 @@ _NODES: tuple[Rule, ...] = (
 )
 
 
-def documents(level: Level, *, subjects: Sequence[Mapping[str, str]], namespace: str | None = None) -> list[dict[str, Any]]:
+def documents(
+    level: Level, *, subjects: Sequence[Mapping[str, str]], namespace: str | None = None, cap_test: bool = False
+) -> list[dict[str, Any]]:
     """The role of a level and its binding.
 
     Args:
         level: read, verify or apply.
         subjects: who gets it, as `subject` makes them.
-        namespace: only for apply: workloads may be written there and nowhere else.
+        namespace: for apply and the cap test: workloads may be written there and nowhere else.
+        cap_test: also what `verify --cap-test` needs, to create and delete pods.
     """
     name = f"ragstow-{level}"
     rules = _read_rules()
@@ -68,6 +73,11 @@ def documents(level: Level, *, subjects: Sequence[Mapping[str, str]], namespace:
             rules = [*rules, *_WORKLOADS]
         else:
             confined = _WORKLOADS
+    if cap_test:
+        if namespace is None:
+            rules = [*rules, *_CAP_TEST]
+        else:
+            confined = (*confined, *_CAP_TEST)
     made = [
         {"apiVersion": f"{_API}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": _merged(rules)},
         _binding("ClusterRoleBinding", "ClusterRole", {"name": name}, subjects),

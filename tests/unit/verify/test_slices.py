@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+import pytest
+
+from ragstow.live import rbac
 
 NODE = "gpu-h100-1"
 
@@ -68,6 +73,78 @@ def test_another_slice(slices: Any) -> None:
         with slices.rig.world.changed() as world:
             item = world.card(NODE, 0).mig[index]
             item.profile, item.total_mib = "1g.10gb", 9984
+
+
+def test_the_cap_of_a_slice(slices: Any) -> None:
+    """With simulated kubelets no probe runs: its answer is written into the pod's log."""
+    answer = {"allocated": 9600 << 20, "stopped": "CUDA_ERROR_OUT_OF_MEMORY", "free": 0, "total": 9984 << 20}
+    _allow_pods(slices)
+    slices.rig.says({"ragstow.dev/cap-test": "research"}, f"ragstow-cap-test {json.dumps(answer)}")
+    try:
+        code, found, _ = slices.verify("--cap-test")
+        caps = {check["component"]: check for check in found["checks"] if check["name"] == "gpu-cap"}
+        assert (code, sorted(caps)) == (0, ["embedder", "reranker", "rewriter"])
+        assert caps["embedder"]["found"] == "stopped at 9.38 GiB (CUDA_ERROR_OUT_OF_MEMORY)"
+        assert "llm: has whole cards, so its cap is the card" in found["remarks"]
+        assert _cap_pods(slices) == []
+    finally:
+        slices.rig.guests.said.clear()
+
+
+def test_the_cap_test_needs_a_right_of_its_own(slices: Any) -> None:
+    _allow_pods(slices, gone=True)
+    code, found, _ = slices.verify("--cap-test")
+    assert code == 0
+    unknown = [item for item in found["unknown"] if item["check"] == "gpu-cap"]
+    assert {item["forbidden"] for item in unknown} == {True}
+    assert all('resources ["pods"], verbs ["create"]' in item["missing"] for item in unknown)
+    assert {item["command"] for item in unknown} == {"ragstow rbac verify --cap-test | kubectl apply -f -"}
+
+
+def test_the_cap_test_says_when_no_slot_is_free_and_leaves_nothing_after_an_interrupt(
+    slices: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ragstow.live.verify import captest
+
+    _allow_pods(slices)
+    monkeypatch.setattr(captest, "_UNSCHEDULABLE_SECONDS", 1.0)
+    limits = {"limits": {"nvidia.com/mig-1g.10gb": 2}}
+    taker = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "taker", "namespace": "default"}}
+    taker["spec"] = {
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [{"name": "c", "image": "i", "resources": limits}],
+    }
+    slices.rig.plane.kubectl("create", "-f", "-", stdin=json.dumps(taker))
+    slices.rig.plane.kubectl("wait", "-n", "default", "--for=condition=Ready", "pod/taker", "--timeout=30s")
+    try:
+        _, found, _ = slices.verify("--cap-test")
+        unknown = [item for item in found["unknown"] if item["check"] == "gpu-cap"]
+        assert len(unknown) == 3
+        assert all(
+            "one free slot" in item["missing"] and "Insufficient nvidia.com/mig-1g.10gb" in item["missing"] for item in unknown
+        )
+
+        def interrupted() -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(captest, "_pause", interrupted)
+        assert slices.verify("--cap-test")[0] == 130
+        slices.rig.wait("no pod is left", lambda: _cap_pods(slices) == [])
+    finally:
+        slices.rig.plane.kubectl("delete", "pod", "-n", "default", "taker", "--now")
+
+
+def _cap_pods(slices: Any) -> list[str]:
+    label = "ragstow.dev/cap-test"
+    return [pod["metadata"]["name"] for pod in slices.rig.objects("pods") if label in (pod["metadata"].get("labels") or {})]
+
+
+def _allow_pods(slices: Any, *, gone: bool = False) -> None:
+    """What `ragstow rbac verify --cap-test -n research` adds."""
+    subject = rbac.subject("user:verifier") or {}
+    for item in rbac.documents("verify", subjects=[subject], namespace=slices.plan["namespace"], cap_test=True):
+        if item["kind"] in ("Role", "RoleBinding"):
+            slices.rig.plane.kubectl("delete" if gone else "apply", "-f", "-", stdin=json.dumps(item))
 
 
 def test_the_plugin_offers_nothing(slices: Any) -> None:

@@ -142,13 +142,14 @@ def _unplaced(answer: Simulation, last: Mapping[str, PodEntry], *, wide: bool) -
     groups: dict[tuple[str | None, str], list[PodEntry]] = {}
     for key in answer.unplaced:
         entry = last[key]
-        groups.setdefault((entry.workload or key, _event(entry)), []).append(entry)
-    for (_, event), entries in groups.items():
+        groups.setdefault((entry.workload or key, _event(entry).replace(f'"{entry.name}"', "...")), []).append(entry)
+    for entries in groups.values():
         first = entries[0]
+        event = _event(first)
         more = f" and {len(entries) - 1} more of {first.workload}" if len(entries) > 1 else ""
         block = [_bold(f"{first.key}{more} {_what(first)}")]
         if event:
-            said = "why" if first.by_name and first.kubelet is None else "event" if first.number else "API server"
+            said = "why" if _own_words(first) else "event" if first.number else "API server"
             block.append(f"  {said}: {event}")
         shown = first.words if wide else first.words[:_SHOWN_WORDS]
         block += [
@@ -157,6 +158,11 @@ def _unplaced(answer: Simulation, last: Mapping[str, PodEntry], *, wide: bool) -
         ]
         block += _near_miss(answer.near_misses.get(first.key))
         yield block
+
+
+def _own_words(entry: PodEntry) -> bool:
+    """Whether the text is ours: of a pod that waits for another of its workload, or whose node does not exist."""
+    return (entry.number == 0 and entry.refusal is None) or (entry.by_name and entry.kubelet is None)
 
 
 def _what(entry: PodEntry) -> str:

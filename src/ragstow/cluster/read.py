@@ -44,9 +44,17 @@ def read(path: str, *, stdin: IO[bytes] | None = None, as_listed: bool = False) 
     return snapshot if as_listed else replace(snapshot, objects=in_name_order(snapshot.objects))
 
 
+_MANIFESTS = "-f takes a manifest, a folder or archive of manifests, or - for standard input"
+
+
 def read_manifests(path: str, *, stdin: IO[bytes] | None = None) -> tuple[tuple[KubeObject, ...], tuple[Problem, ...]]:
     """The objects at `path` in the order they are written, over all kinds, and what could not be used; else as `read`."""
-    snapshot, contents = _read(path, stdin, any_shape=True)
+    try:
+        snapshot, contents = _read(path, stdin, any_shape=True)
+    except InputError as error:
+        if error.code == "path-absent":
+            raise InputError(error.code, error.message, place=error.place, hint=_MANIFESTS) from None
+        raise
     found: dict[int, KubeObject] = {}
     for item in contents.objects:
         value = item.value if isinstance(item.value, dict) else {}

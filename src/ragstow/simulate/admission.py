@@ -52,8 +52,9 @@ class Admission:
         self.quotas = Quotas(snapshot)
         self.assumptions: dict[str, None] = {}
 
-    def admit(self, raw: Mapping[str, Any]) -> Admitted:
-        """The pod after defaulting and admission; an admitted one counts in its quotas from now on."""
+    def admit(self, raw: Mapping[str, Any], *, quota: bool = True) -> Admitted:
+        """The pod after defaulting and admission; an admitted one counts in its quotas from now on (without `quota`: quotas
+        are left to the caller)."""
         pod = with_defaults(raw, self._numbers)
         namespace = pod["metadata"]["namespace"]
         if self._namespaces and namespace not in self._namespaces:
@@ -68,12 +69,12 @@ class Admission:
         texts += validation.refusals(stored)
         if not texts and (bounds := limits.refusals(pod, ranges)):
             texts = [f"[{', '.join(bounds)}]" if len(bounds) > 1 else bounds[0]]
-        if not texts and (over := self.quotas.refusal(stored)):
+        if not texts and quota and (over := self.quotas.refusal(stored)):
             texts = [over]
         if texts:
-            text = f'pods "{stored.name}" is forbidden: {", ".join(texts)}'
-            return Admitted(stored, Reason("admission", text, _hint(texts[0])))
-        self.quotas.created(stored)
+            return Admitted(stored, forbidden(stored, ", ".join(texts)))
+        if quota:
+            self.quotas.created(stored)
         return Admitted(stored)
 
     def _priority(self, spec: dict[str, Any]) -> str | None:
@@ -119,6 +120,11 @@ class Admission:
         if scheduling.get("tolerations"):
             spec["tolerations"] = [*(spec.get("tolerations") or ()), *scheduling["tolerations"]]
         return None
+
+
+def forbidden(pod: Pod, text: str) -> Reason:
+    """Why the API server does not create a pod, as it says it."""
+    return Reason("admission", f'pods "{pod.name}" is forbidden: {text}', _hint(text))
 
 
 def _tolerate_extended(spec: dict[str, Any]) -> None:

@@ -37,8 +37,9 @@ class ClaimMaker:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self.assumptions: dict[str, None] = {}
-        # A cluster saved without volume objects at all says nothing about them.
-        self._volumes_saved = bool(snapshot.of("PersistentVolumeClaim") or snapshot.of("PersistentVolume"))
+        # Where pods run on claims that are not there, volumes were not saved; else a claim that is absent does not exist.
+        known = bool(snapshot.of("PersistentVolumeClaim") or snapshot.of("PersistentVolume"))
+        self._volumes_saved = known or not any(_mounts(pod) for pod in snapshot.pods if pod.node is not None)
         self._classes_saved = bool(snapshot.of("StorageClass", _STORAGE))
 
     def put(self, item: KubeObject) -> None:
@@ -157,7 +158,7 @@ class ClaimMaker:
         self.snapshot = self.snapshot.replace(put=[made(claim), made(raw)])
 
     def _existing(self, namespace: str, name: str) -> None:
-        """A claim that is not in the data, where no volume objects were saved at all, is taken as bound."""
+        """A claim that is not in the data, where volumes were not saved, is taken as bound."""
         if self._volumes_saved or self.snapshot.get("PersistentVolumeClaim", name, namespace) is not None:
             return
         self.assumptions["volumes are not in the data: existing claims are taken as bound, usable on every node"] = None
@@ -268,6 +269,10 @@ def copied_claims(snapshot: Snapshot, pod: Pod, again: Json) -> tuple[Json, list
     if statuses:
         again["status"] = {"resourceClaimStatuses": statuses}
     return again, fresh
+
+
+def _mounts(pod: Pod) -> bool:
+    return any(isinstance(item, Mapping) and item.get("persistentVolumeClaim") for item in pod.spec.get("volumes") or ())
 
 
 def _pod_owner(meta: Mapping[str, Any]) -> Json:

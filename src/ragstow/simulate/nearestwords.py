@@ -104,11 +104,13 @@ def beforehand(framework: Framework, pod: PodInfo, text: str) -> str:
     """Why no node was looked at, and what there is in place of what is missing."""
     said = f"no node is looked at: {text}"
     if "persistentvolumeclaim" in text and "not found" in text:
-        names = [item.name for item in framework.world.objects("PersistentVolumeClaim") if item.namespace == pod.namespace]
-        return f"{said}; claims in namespace {pod.namespace}: {_listed(tuple(names)) or 'none'}"
+        claims = framework.world.objects("PersistentVolumeClaim")
+        names = tuple(item.name for item in claims if item.namespace == pod.namespace)
+        save = "" if claims else " (kubectl get pvc,pv,storageclass -A -o yaml saves them)"
+        return f"{said}; claims in namespace {pod.namespace}: {_listed(names) or 'none'}{save}"
     if "device class" in text:
-        names = sorted(framework.world.view(DraCluster).classes)
-        return f"{said}; device classes: {_listed(tuple(names)) or 'none'}"
+        classes = tuple(sorted(framework.world.view(DraCluster).classes))
+        return f"{said}; device classes: {_listed(classes) or 'none'}"
     return said
 
 

@@ -78,8 +78,9 @@ class Play:
     def queue(self, arrivals: Sequence[Arrival]) -> None:
         """All arrivals in the scheduler's order; in queue order, those that failed are tried again while that helps."""
         by_key = {item.pod.key: item for item in arrivals}
+        refused = {item.pod.key for item in arrivals if item.refusal is not None}
         for item in arrivals:
-            if item.refusal is not None:
+            if item.refusal is not None and item.after not in refused:
                 self._note_refused(item)
         # Pods that name their node are on it before any scheduler looks at the others.
         turn = [info.key for info in sorted(self.engine.arrivals, key=lambda info: info.pod.node is None)]
@@ -99,6 +100,9 @@ class Play:
         for key in failed:
             if self._attempts[key] == 0:
                 self._note_waiting(by_key[key])
+        for item in arrivals:
+            if item.refusal is not None and item.after in refused:
+                self._note_waiting(item)
 
     def _hope(self, key: str) -> int:
         """What has happened so far that may help a pod that failed: pods that went, and for pods that want others near, or
@@ -221,7 +225,7 @@ class Play:
         found: dict[str, NearMiss] = {}
         for key in list(keys)[:_MOST_NEAR_MISSES]:
             info = self._infos.get(key)
-            if info is None or self.node_of(key) is not None or info.gates:
+            if info is None or self.node_of(key) is not None or info.gates or not self._attempts[key]:
                 continue
             if info.pod.node is not None and self.engine.world.node(info.pod.node) is None:
                 continue

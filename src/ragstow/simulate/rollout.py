@@ -7,19 +7,22 @@ once; so a rollout that stands still here stands still in a cluster, while one t
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ragstow.cluster.objects import Pod
 from ragstow.cluster.snapshot import Snapshot
+from ragstow.errors import Reason
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.release import Release
-from ragstow.simulate.admission import Admission
+from ragstow.simulate.admission import Admission, forbidden
 from ragstow.simulate.arrivals import Arrival, by_scale_down, daemon_runs_on
 from ragstow.simulate.claims import ClaimMaker
 from ragstow.simulate.model import Rollout, RolloutStep
 from ragstow.simulate.play import Play
+from ragstow.simulate.quota import Quotas
 from ragstow.simulate.workload import Workload, controlling_set, made, pod_from_template, volume_claims
 
 _REMEDY = (0, 1)
@@ -36,6 +39,8 @@ class Plan:
     old: tuple[Pod, ...]
     new: tuple[Arrival, ...]
     assumptions: tuple[str, ...] = ()
+    quotas: Quotas | None = None
+    """What the old pods and all others use of the quotas; None: as the snapshot says."""
 
 
 def restarted(workload: Workload) -> Workload:
@@ -47,7 +52,13 @@ def restarted(workload: Workload) -> Workload:
 
 
 def prepare(
-    snapshot: Snapshot, workload: Workload, old: Sequence[Pod], release: Release, *, extended_toleration: bool = False
+    snapshot: Snapshot,
+    workload: Workload,
+    old: Sequence[Pod],
+    release: Release,
+    *,
+    extended_toleration: bool = False,
+    quotas: Quotas | None = None,
 ) -> Plan:
     """Make the new pods of a rollout, as the API server admits them beside the old ones.
 
@@ -57,6 +68,7 @@ def prepare(
         old: its pods now.
         release: the release to decide as.
         extended_toleration: whether the API server adds tolerations for extended resources.
+        quotas: what is used of the quotas; None: as the snapshot says.
     """
     claims = ClaimMaker(snapshot)
     owned = controlling_set(workload)
@@ -67,14 +79,14 @@ def prepare(
     taken = {pod.key for pod in snapshot.pods}
     new: list[Arrival] = []
     for raw in _new_pods(claims, workload, release, taken):
-        admitted = admission.admit(raw)
+        admitted = admission.admit(raw, quota=False)
         if admitted.refusal is not None:
             new.append(Arrival(admitted.pod, workload, admitted.refusal))
             continue
         pod = made(claims.for_pod(dict(admitted.pod.raw)))
         assert isinstance(pod, Pod)
         new.append(Arrival(pod, workload))
-    return Plan(claims.snapshot, workload, tuple(by_scale_down(old)), tuple(new), tuple(claims.assumptions))
+    return Plan(claims.snapshot, workload, tuple(by_scale_down(old)), tuple(new), tuple(claims.assumptions), quotas)
 
 
 def _new_pods(claims: ClaimMaker, workload: Workload, release: Release, taken: set[str]) -> Sequence[dict[str, Any]]:
@@ -107,7 +119,11 @@ class _State:
     play: Play
     plan: Plan
     old: list[str]
+    quotas: Quotas
     new: list[Arrival] = field(default_factory=list)
+    refused: dict[str, Reason] = field(default_factory=dict)
+    """New pods that are not created now, and why."""
+    created: set[str] = field(default_factory=set)
     steps: list[RolloutStep] = field(default_factory=list)
     least: int | None = None
 
@@ -121,10 +137,19 @@ class _State:
 
     def try_place(self, arrival: Arrival, *, first: bool = False) -> bool:
         key = arrival.pod.key
-        if arrival.refusal is not None:
+        refusal = arrival.refusal
+        if refusal is None and key not in self.created:
+            over = self.quotas.refusal(arrival.pod)
+            refusal = forbidden(arrival.pod, over) if over is not None else None
+        if refusal is not None:
+            self.refused[key] = refusal
             if first:
-                self._note("create", key, None, arrival.refusal.text)
+                self._note("create", key, None, refusal.text)
             return False
+        if key not in self.created:
+            self.created.add(key)
+            self.quotas.created(arrival.pod)
+            self.refused.pop(key, None)
         node = self.play.arrive(arrival.pod, arrival)
         if first or node is not None:
             self._note("create", key, node, "" if node is not None else self.play.entries[-1].message)
@@ -134,6 +159,7 @@ class _State:
         node = self.play.remove(key)
         if key in self.old:
             self.old.remove(key)
+            self.quotas.removed(next(pod for pod in self.plan.old if pod.key == key))
         self._note("delete", key, node, "")
 
     def _note(self, action: Literal["create", "delete"], pod: str, node: str | None, message: str) -> None:
@@ -151,10 +177,11 @@ class _State:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A rollout, and the play that it left behind (None where it stands still: then nothing was changed)."""
+    """A rollout, and the play and quotas that it left behind (None where it stands still: then nothing was changed)."""
 
     rollout: Rollout
     play: Play | None
+    quotas: Quotas | None = None
 
 
 def play_rollout(plan: Plan, start: Callable[[Snapshot], Play]) -> Played:
@@ -202,7 +229,8 @@ def _run(
     unavailable: int,
 ) -> Played:
     play = start(plan.snapshot)
-    state = _State(play, plan, [pod.key for pod in plan.old])
+    quotas = copy.deepcopy(plan.quotas) if plan.quotas is not None else Quotas(plan.snapshot)
+    state = _State(play, plan, [pod.key for pod in plan.old], quotas)
     before = state.ready()
     deadlock = how(state)
     rollout = Rollout(
@@ -216,7 +244,7 @@ def _run(
         steps=tuple(state.steps),
         deadlock=deadlock,
     )
-    return Played(rollout, play if not deadlock else None)
+    return Played(rollout, play, quotas) if not deadlock else Played(rollout, None)
 
 
 def _rolling(surge: int, unavailable: int) -> Callable[[_State], str]:
@@ -307,11 +335,13 @@ def _pinned(pod: Pod) -> str | None:
 def _stands_still(state: _State, rule: str) -> str:
     waiting: Sequence[Arrival] = state.pending()
     first = waiting[0]
-    if first.refusal is not None:
-        why = first.refusal.text
+    refusal = state.refused.get(first.pod.key)
+    if refusal is not None:
+        why = refusal.text
     else:
         miss = state.play.near_misses([first.pod.key]).get(first.pod.key)
         why = miss.text if miss is not None else state.play.entries[-1].message
     more = f" (and {len(waiting) - 1} more)" if len(waiting) > 1 else ""
     held = f", {len(state.old)} old pod(s) keep what they hold" if state.old else ""
-    return f"{first.pod.key}{more} finds no place: {why}{held}; {rule}"
+    fails = "is not created" if refusal is not None else "finds no place"
+    return f"{first.pod.key}{more} {fails}: {why}{held}; {rule}"

@@ -237,6 +237,7 @@ class _Run:
             return (), frozen, {}
         owned = owned_pods(frozen)
         changed = {update.workload.key for update in gathered.updates}
+        quotas = gathered.admission.quotas if gathered.admission is not None else None
         found: list[Rollout] = []
         final: dict[str, str] = {}
         for workload in gathered.workloads or self._holders(frozen):
@@ -245,11 +246,15 @@ class _Run:
             target = workload if workload.key in changed else rollout.restarted(workload)
             old = [pod for pod in owned.get(workload.key, []) if not pod.finished]
             if not old:
+                if workload.replicas:
+                    self._note(f"the rollout of {workload.ref} is not played: none of its pods is created")
                 continue
             if workload.key not in changed and (without := sum(pod.node is None for pod in old)):
                 self._note(f"the rollout of {workload.ref} is not played: {without} of its pods have no place even without one")
                 continue
-            plan = rollout.prepare(frozen, target, old, self.options.release, extended_toleration=self.toleration)
+            plan = rollout.prepare(
+                frozen, target, old, self.options.release, extended_toleration=self.toleration, quotas=quotas
+            )
             self._note(*plan.assumptions)
             played = rollout.play_rollout(plan, self._start)
             found.append(played.rollout)
@@ -257,6 +262,7 @@ class _Run:
                 if workload.key in changed:
                     final |= {pod.key: pod.node for pod in old if pod.node is not None}
                 continue
+            quotas = played.quotas
             frozen = freeze(played.play, plan.snapshot, [item.pod for item in plan.new])
             if workload.key in changed:
                 final |= played.play.final(item.pod.key for item in plan.new)

@@ -215,3 +215,10 @@ def test_a_service_that_does_not_fit_is_a_no(capsys: Capture) -> None:
 def test_nodes_of_the_files_may_be_changed_too(files: Any, capsys: Capture) -> None:
     everything = files("all.yaml", node("n1", 1), workload("Deployment", "llm", 2, 1))
     assert answer(capsys, 0, "-f", everything, "--add-nodes", "n1=1")["final"] == {"rag/llm-0": "n1", "rag/llm-1": "n1-new-1"}
+
+
+def test_a_file_that_is_not_there_is_told_about_f(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "-f", "missing.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert "missing.yaml: there is no such file or folder" in said
+    assert "-f takes a manifest" in said

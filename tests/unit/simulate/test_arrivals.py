@@ -178,10 +178,22 @@ def test_the_default_class_is_filled_in() -> None:
 
 
 def test_volumes_that_were_not_saved_do_not_stand_in_the_way() -> None:
-    pod = workload("Deployment", "llm", 1, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "models"}}])
-    answer = play(cluster(node("n1")), pod)
+    mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "models"}}]
+    pod = workload("Deployment", "llm", 1, volumes=mounted)
+    # A pod runs on a claim that is not there: so claims were not saved.
+    answer = play(cluster(node("n1"), running("x", "n1", volumes=mounted)), pod)
     assert answer.final == {"rag/llm-0": "n1"}
     assert any("volumes are not in the data" in text for text in answer.assumptions)
+
+
+def test_a_claim_that_does_not_exist_is_what_the_scheduler_says() -> None:
+    pod = workload("Deployment", "llm", 1, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "models"}}])
+    answer = play(cluster(node("n1"), running("x", "n1")), pod, preemption=False)
+    assert answer.pods[0].message == '0/1 nodes are available: persistentvolumeclaim "models" not found.'
+    assert answer.near_misses["rag/llm-0"].text.endswith(
+        "claims in namespace rag: none (kubectl get pvc,pv,storageclass -A -o yaml saves them)"
+    )
+    assert not answer.ok
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ragstow.simulate.workload import Workload
-from simulations import cluster, deployed, node, objects, play, workload
+from simulations import GPU, Json, cluster, deployed, node, objects, play, workload
 
 
 @pytest.mark.parametrize(
@@ -115,3 +115,44 @@ def test_a_quota_can_stop_a_rollout() -> None:
     assert answer.unplaced == ()
     assert not answer.rollouts[0].done
     assert "exceeded quota: gpus" in answer.rollouts[0].deadlock
+
+
+def _quota(hard: int, used: int | None = None) -> Json:
+    meta = {"name": "q", "namespace": "rag"}
+    name = f"requests.{GPU}"
+    status = {} if used is None else {"status": {"used": {name: str(used)}}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": {name: str(hard)}}, **status}
+
+
+def test_a_quota_is_free_again_when_the_old_pod_is_gone() -> None:
+    for kind, spec in (("StatefulSet", {}), ("Deployment", {"strategy": {"type": "Recreate"}})):
+        answer = play(cluster(node("n1", 4), _quota(2)), workload(kind, "llm", 2, 1, spec=spec), rollout=True)
+        (rollout,) = answer.rollouts
+        assert rollout.done, rollout.deadlock
+    # Also where the quota's status was saved before the pods of the files came.
+    answer = play(cluster(node("n1", 4), _quota(1, 0)), workload("StatefulSet", "llm", 1, 1), rollout=True)
+    assert answer.rollouts[0].done
+
+
+def test_a_quota_without_room_for_the_surge_stands_in_the_way_and_says_what_to_set() -> None:
+    answer = play(cluster(node("n1", 4), _quota(1, 0)), workload("Deployment", "llm", 1, 1), rollout=True)
+    (rollout,) = answer.rollouts
+    assert not rollout.done
+    assert "is not created: pods" in rollout.deadlock
+    assert "exceeded quota: q" in rollout.deadlock
+    assert rollout.remedy.startswith("strategy.rollingUpdate maxSurge: 0, maxUnavailable: 1 goes through")
+
+
+def test_a_workload_of_which_no_pod_is_created_has_its_line() -> None:
+    answer = play(cluster(node("n1", 4), _quota(1)), workload("Deployment", "llm", 1, 2), rollout=True)
+    assert not answer.ok
+    assert answer.rollouts == ()
+    assert "the rollout of Deployment rag/llm is not played: none of its pods is created" in answer.assumptions
+
+
+def test_later_ordinals_wait_for_the_one_that_is_refused() -> None:
+    answer = play(cluster(node("n1", 4), _quota(1)), workload("StatefulSet", "llm", 3, 1))
+    said = {entry.key: entry.message for entry in answer.pods}
+    assert "exceeded quota" in said["rag/llm-1"]
+    assert said["rag/llm-2"] == "not created: its StatefulSet waits until rag/llm-1 is ready"
+    assert answer.unplaced == ("rag/llm-1", "rag/llm-2")

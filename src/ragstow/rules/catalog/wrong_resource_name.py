@@ -69,6 +69,22 @@ Quiet (lint): one does
       template:
         metadata: {labels: {app: llm}}
         spec: {tolerations: [{key: nvidia.com/gpu, operator: Exists}], containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu: 1}}}]}
+
+Quiet (lint): the manifests bring the layout that offers it
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}}
+    status: {capacity: {cpu: 8, memory: 64Gi, pods: 110, nvidia.com/gpu: 1}, allocatable: {cpu: 8, memory: 64Gi, pods: 110, nvidia.com/gpu: 1}}
+    ---
+    apiVersion: v1
+    kind: ConfigMap
+    metadata: {name: layouts, namespace: gpu-operator}
+    data: {config.yaml: "version: v1\\nmig-configs: {small: [{devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}]}\\n"}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: embedder, namespace: rag}
+    spec: {containers: [{name: tei, image: "tei:1", resources: {limits: {nvidia.com/mig-1g.10gb: 1}}}]}
 """
 
 from __future__ import annotations
@@ -76,14 +92,18 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
+from ragstow.rules.configs import given
 from ragstow.rules.context import Context
+from ragstow.rules.dra_objects import mapping
 from ragstow.rules.engines import GPU_DOMAIN, is_device
 from ragstow.rules.fixes import resources_patch
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
+from ragstow.rules.plugin_texts import mig_texts, plugin_texts
 from ragstow.rules.prospects import in_cluster
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import FIT, TAINT, Waiting, gpu_nodes, waiting
+from ragstow.sharing import migparted
 
 
 class WrongResourceName(Rule):
@@ -139,8 +159,28 @@ class WrongResourceName(Rule):
             )
 
     def lint(self, context: LintContext) -> Iterator[Finding]:
-        """The same for pods that these manifests would make, against the cluster."""
-        yield from in_cluster(context, self.diagnose)
+        """The same for pods that these manifests would make, against the cluster and what the manifests' own configurations add."""
+        coming = _coming(context)
+        for finding in in_cluster(context, self.diagnose):
+            if not any(entry.value in coming for entry in finding.evidence if entry.field.endswith("resources.limits")):
+                yield finding
+
+
+def _coming(context: LintContext) -> frozenset[str]:
+    """Resource names that sharing configurations and MIG layouts among the manifests will make nodes offer."""
+    names = {name for _, config in plugin_texts(context) for name in given(config.text)}
+    for _, config in mig_texts(context):
+        read = migparted.read(config.text)
+        for entries in read.layouts.values() if not isinstance(read, migparted.Failure) else ():
+            for profile in (profile for entry in entries for profile in entry.mig_devices or {}):
+                resource = f"{GPU_DOMAIN}mig-{profile.replace('+', '.')}"
+                names |= {resource, f"{resource}.shared"}
+    # A node that the manifests give a configuration which is not among them (Helm values hold it) will offer whatever that says.
+    for manifest in context.of("Node"):
+        labels = mapping(mapping(manifest.object.raw.get("metadata")).get("labels"))
+        if labels.get("nvidia.com/device-plugin.config"):
+            names |= {f"{GPU_DOMAIN}gpu", f"{GPU_DOMAIN}gpu.shared"}
+    return frozenset(names)
 
 
 def _patch(group: Waiting, name: str, instead: str) -> Patch | None:

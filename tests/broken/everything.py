@@ -8,12 +8,13 @@ from broken import (
     node,
     placement,
     reports_engines,
+    reports_field,
     reports_nodes,
     reports_placement,
     reports_stack,
     sharing,
 )
 
-MODULES = (dra, node, placement, reports_engines, reports_nodes, reports_placement, reports_stack, sharing)
+MODULES = (dra, node, placement, reports_engines, reports_field, reports_nodes, reports_placement, reports_stack, sharing)
 
 __all__ = ["DEFECTS", "MODULES"]

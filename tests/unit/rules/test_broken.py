@@ -7,6 +7,7 @@ import pytest
 
 from broken.disguises import DISGUISES, PARTIAL, Disguise
 from broken.everything import DEFECTS
+from broken.reports_field import strangers
 
 
 @pytest.mark.parametrize("disguise", DISGUISES, ids=lambda function: function.__name__.replace("_", " "))
@@ -38,3 +39,9 @@ def test_missing_data(name: str, disguise: Disguise) -> None:
     disguise(cluster, wanted)
     found = [(f.cause, [str(ref) for ref in f.objects[:3]], f.held, f.headline) for f in cluster.report().findings]
     assert not found or found[0][0] in (wanted.cause, *wanted.also), found
+
+
+@pytest.mark.parametrize("name", sorted(strangers()))
+def test_what_is_no_matter_of_gpus_gets_no_cause(name: str) -> None:
+    report = strangers()[name].report()
+    assert [(finding.cause, finding.headline) for finding in report.findings] == []

@@ -78,6 +78,30 @@ Quiet: the plugin runs there, CPU nodes have none
     metadata: {name: nvdp-a, namespace: nvidia, uid: p, labels: {app: nvdp}}
     spec: {nodeName: gpu-1, containers: [{name: nvidia-device-plugin-ctr, image: k8s-device-plugin}]}
     status: {phase: Running, containerStatuses: [{name: nvidia-device-plugin-ctr, ready: true, restartCount: 0, state: {running: {}}}]}
+
+Fires: nobody ever installed a plugin
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {node.kubernetes.io/instance-type: g5.xlarge}}
+    status: {capacity: {cpu: 4, memory: 16Gi, pods: 58}, allocatable: {cpu: 4, memory: 16Gi, pods: 58}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm, namespace: rag, uid: p}
+    spec: {containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu: 1}, requests: {nvidia.com/gpu: 1}}}]}
+    status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}
+
+Quiet: the cloud runs the plugin itself
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n, labels: {eks.amazonaws.com/compute-type: auto, eks.amazonaws.com/instance-gpu-name: l4}}
+    status: {capacity: {cpu: 4, memory: 16Gi, pods: 58}, allocatable: {cpu: 4, memory: 16Gi, pods: 58}}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm, namespace: rag, uid: p}
+    spec: {containers: [{name: vllm, image: "vllm:1", resources: {limits: {nvidia.com/gpu: 1}, requests: {nvidia.com/gpu: 1}}}]}
+    status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}
 """
 
 from __future__ import annotations
@@ -85,6 +109,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragstow.cluster.objects import KubeObject, Node
+from ragstow.inventory.identity import provider_id
 from ragstow.rules.context import Context, NodeRefusal
 from ragstow.rules.daemonsets import ineligible, looks_like_gpu_node
 from ragstow.rules.index.stack import template
@@ -98,6 +123,10 @@ _GATES = (
     "feature.node.kubernetes.io/cpu-model.vendor_id",
 )
 
+_PLUGINS = ("device-plugin", "hami-device-plugin")
+_OPERATED = frozenset({"nvidia.com/gpu.deploy.operands", "nvidia.com/gpu.deploy.device-plugin"})
+"""Labels of a node that the GPU Operator looks after: its plugin is on its way."""
+
 
 class DevicePluginNotScheduled(Rule):
     """See the page above."""
@@ -108,7 +137,7 @@ class DevicePluginNotScheduled(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each plugin DaemonSet and reason, with the nodes it cannot reach."""
-        plugins = [item for item in context.stack.workloads("device-plugin") if item.kind == "DaemonSet"]
+        plugins = [item for item in context.stack.workloads(*_PLUGINS) if item.kind == "DaemonSet"]
         reasons = {id(plugin): ineligible(context, plugin) for plugin in plugins}
         groups = [group for group in waiting(context) if group.wants]
         bare = [node for node in context.snapshot.nodes if self._bare(context, node, plugins, groups)]
@@ -124,12 +153,56 @@ class DevicePluginNotScheduled(Rule):
                     [key for group in unserved(context, [node.name for node, _ in refused]) for key in group.held],
                 )
 
+        if not plugins:
+            yield from self._absent(context)
+
+    def _absent(self, context: Context) -> Iterator[Finding]:
+        """GPU nodes that pods wait for, in data that hold no plugin, no driver of claims, and nothing that explains it."""
+        if context.stack.pods(*_PLUGINS, "dra-driver", "operator") or context.stack.workloads(
+            *_PLUGINS, "dra-driver", "operator"
+        ):
+            return
+        spoken = {hit.text.node.name for hit in context.texts.hits if hit.text.node is not None and hit.text.current}
+        nodes = [
+            node
+            for node in context.snapshot.nodes
+            if looks_like_gpu_node(context, node)
+            and not node.unschedulable
+            and node.name not in spoken
+            and not any(value.startswith("paused-for") for value in node.labels.values())
+            and not (node.labels.keys() & _OPERATED)
+            and not any(use.capacity for use in context.inventory.node(node.name).resources.values())
+            and context.inventory.node(node.name).sharing != "dra"
+            and not (
+                (cloud := context.facts.clouds.of_node(node.labels, provider_id(node), node.kubelet_version or ""))
+                and cloud.plugin_managed
+            )
+        ]
+        held = [key for group in unserved(context, [node.name for node in nodes]) for key in group.held]
+        if not held or any(use.capacity for found in context.inventory.nodes for use in found.resources.values()):
+            return
+        names, known = ", ".join(node.name for node in nodes[:5]), bool(context.snapshot.of("DaemonSet", "apps"))
+        yield self.finding(
+            f"no device plugin runs: GPU node(s) {names} advertise no GPU, {len(held)} pod(s) wait",
+            "The kubelet knows of GPUs only what a device plugin tells it. The data hold no plugin, operator or DRA driver"
+            + ("." if known else ", and no DaemonSet at all: they may be incomplete."),
+            Fix(
+                "Install the NVIDIA device plugin or the GPU Operator; the driver and the container toolkit must be on the node.",
+                command="kubectl get daemonsets -A   # is there one for GPUs?",
+                check=f"kubectl get node {nodes[0].name} -o jsonpath='{{.status.allocatable}}'",
+            ),
+            tuple(map(ObjectRef.of, nodes[:10])),
+            evidence=[Evidence("no GPU", ObjectRef.of(node), "status.allocatable") for node in nodes[:2]],
+            held=held,
+            confidence="likely" if known else "possible",
+        )
+
     def _bare(self, context: Context, node: Node, plugins: list[KubeObject], groups: list[Waiting]) -> bool:
         """Whether a node should have a plugin, offers no GPU and runs none."""
         if not plugins or node.unschedulable or any(value == "paused-for-mig-change" for value in node.labels.values()):
             return False
         offers = any(use.capacity for use in context.inventory.node(node.name).resources.values())
-        if offers or context.stack.pods("device-plugin", node=node.name) or context.inventory.node(node.name).sharing == "dra":
+        if offers or context.stack.pods(*_PLUGINS, node=node.name) or context.inventory.node(node.name).sharing == "dra":
             return False
         # Without any sign of a GPU on any node, a lone node that waits for a plugin is believed to be one.
         alone = bool(groups) and not any(looks_like_gpu_node(context, other) for other in context.snapshot.nodes)

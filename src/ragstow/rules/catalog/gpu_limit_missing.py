@@ -46,6 +46,13 @@ Fires (lint): tensor parallelism without GPUs
     metadata: {name: llm, namespace: rag}
     spec: {containers: [{name: server, image: "vllm/vllm-openai:v0.19.0", args: [--gpu-memory-utilization=0.9]}]}
 
+Fires: a request and no limit, which the API server refuses
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: llm, namespace: rag, uid: d}
+    spec: {replicas: 1, selector: {matchLabels: {app: llm}}}
+    status: {replicas: 0, conditions: [{type: ReplicaFailure, status: "True", reason: FailedCreate, message: "Pod \\"llm-5f-x\\" is invalid: spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources"}]}
+
 Quiet (lint): with a limit
     apiVersion: v1
     kind: Pod
@@ -58,11 +65,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragstow.rules.context import Context
+from ragstow.rules.creation import refused
 from ragstow.rules.engines import GPU_DOMAIN, KV_BYTES, MEMORY_FRACTION, flag, has_claims, limits, parallel
 from ragstow.rules.grouping import by_workload, evidence
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
+
+_NO_LIMIT = "Limit must be set for non overcommitable resources"
+"""pkg/apis/core/validation: a request of an extended resource without a limit."""
 
 
 class GpuLimitMissing(Rule):
@@ -105,6 +116,20 @@ class GpuLimitMissing(Rule):
                 ),
                 held=site.pods,
                 confidence="likely",
+            )
+
+        for workload, said in refused(context, lambda message: _NO_LIMIT in message).items():
+            yield self.finding(
+                f"{workload}: its pods are refused, since they request a GPU without a limit",
+                f"The API server says: {said[0].value.removeprefix('Error creating: ')}. An extended resource needs a limit; with a limit alone "
+                "the request is set to it.",
+                Fix(
+                    "Write the GPU under resources.limits.",
+                    command=f"kubectl -n {workload.namespace} get {workload.kind.lower()} {workload.name} -o yaml",
+                    check=f"kubectl -n {workload.namespace} get events --field-selector reason=FailedCreate   # no new one",
+                ),
+                (workload,),
+                evidence=said[:3],
             )
 
     def lint(self, context: LintContext) -> Iterator[Finding]:

@@ -37,19 +37,39 @@ Quiet (lint): both alike
     kind: Pod
     metadata: {name: a, namespace: rag}
     spec: {containers: [{name: c, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: "1"}}}]}
+
+Fires: half a GPU, refused by the API server
+    apiVersion: apps/v1
+    kind: ReplicaSet
+    metadata: {name: embedder-5f, namespace: rag, uid: r}
+    spec: {replicas: 1, selector: {matchLabels: {app: embedder}}}
+    status: {replicas: 0, conditions: [{type: ReplicaFailure, status: "True", reason: FailedCreate, message: "Pod \\"embedder-5f-x\\" is invalid: spec.containers[0].resources.limits[nvidia.com/gpu]: Invalid value: resource.Quantity{}: must be an integer"}]}
+
+Quiet: its pods are there
+    apiVersion: apps/v1
+    kind: ReplicaSet
+    metadata: {name: embedder-5f, namespace: rag, uid: r}
+    spec: {replicas: 1, selector: {matchLabels: {app: embedder}}}
+    status: {replicas: 1}
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ragstow import quantity
 from ragstow.errors import InputError
+from ragstow.rules.context import Context
+from ragstow.rules.creation import refused
 from ragstow.rules.engines import is_device, limits
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+
+_REFUSED = re.compile(r"resources\.(?:limits|requests)\[nvidia\.com/[^\]]+\]: Invalid value: .*must be (?:an integer|equal to)")
+"""pkg/apis/core/validation."""
 
 
 class GpuRequestMalformed(Rule):
@@ -57,7 +77,22 @@ class GpuRequestMalformed(Rule):
 
     cause = "gpu-request-malformed"
     severity = "high"
-    needs = frozenset({"manifest"})
+    needs = frozenset({"manifest", "events"})
+
+    def diagnose(self, context: Context) -> Iterator[Finding]:
+        """One finding for each workload whose pods are refused for it."""
+        for workload, said in refused(context, lambda message: bool(_REFUSED.search(message))).items():
+            yield self.finding(
+                f"{workload}: its pods are refused for the way in which they ask for GPUs",
+                f"The API server says: {said[0].value.removeprefix('Error creating: ')}. No pod object exists, so nothing is Pending.",
+                Fix(
+                    "Write the GPU as a whole number in limits, and leave it out of requests. Shares of a card are made by time-slicing, MPS or "
+                    "MIG, not by fractions.",
+                    check=f"kubectl -n {workload.namespace} get events --field-selector reason=FailedCreate   # no new one",
+                ),
+                (workload,),
+                evidence=said[:3],
+            )
 
     def lint(self, context: LintContext) -> Iterator[Finding]:
         """One finding for each container and resource."""

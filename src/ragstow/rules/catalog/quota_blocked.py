@@ -49,12 +49,11 @@ Quiet: the replicas exist by now
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from ragstow.cluster.objects import KubeObject
 from ragstow.rules.context import Context
-from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.creation import refused
+from ragstow.rules.model import Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
 _REFUSED = re.compile(
@@ -63,7 +62,6 @@ _REFUSED = re.compile(
 )
 _TRANSIENT = re.compile(r'serviceaccount "[^"]*" not found|object has been modified|context deadline exceeded')
 _QUOTA = re.compile(r"exceeded quota: (?P<name>[^,]+),")
-_KINDS = (("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("apps", "DaemonSet"), ("batch", "Job"))
 
 
 class QuotaBlocked(Rule):
@@ -75,18 +73,7 @@ class QuotaBlocked(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload whose pods are refused at creation."""
-        seen: dict[ObjectRef, list[Evidence]] = {}
-        for event in context.events.all:
-            if event.reason == "FailedCreate" and _counts(event.message) and _lacks(context, event.about):
-                seen.setdefault(_workload(context, event.about), []).append(event.evidence)
-        for group, kind in (*_KINDS, ("apps", "Deployment")):
-            for item in context.snapshot.of(kind, group):
-                for condition in _conditions(item):
-                    message = str(condition.get("message") or "")
-                    if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True" and _counts(message):
-                        found = seen.setdefault(_workload(context, ObjectRef.of(item)), [])
-                        found.append(Evidence(message, ObjectRef.of(item), "status.conditions[ReplicaFailure].message"))
-        for workload, evidence in seen.items():
+        for workload, evidence in refused(context, _counts).items():
             message = evidence[0].value
             named = _QUOTA.search(message)
             quotas = [ObjectRef("ResourceQuota", workload.namespace, named["name"].strip())] if named else []
@@ -107,35 +94,6 @@ def _counts(message: str) -> bool:
     return bool(_REFUSED.search(message)) and not _TRANSIENT.search(message)
 
 
-def _lacks(context: Context, about: ObjectRef) -> bool:
-    """Whether the workload of an event still lacks pods; an object that is not in the data is believed to."""
-    for group, kind in _KINDS:
-        item = context.snapshot.get(about.kind, about.name, about.namespace, group) if kind == about.kind else None
-        if item is not None:
-            spec, status = _mapping(item.raw.get("spec")), _mapping(item.raw.get("status"))
-            wanted = status.get("desiredNumberScheduled", spec.get("replicas", spec.get("parallelism", 1)))
-            there = status.get("currentNumberScheduled", status.get("replicas", status.get("active", 0)))
-            done = status.get("succeeded", 0) if kind == "Job" else 0
-            return int(there or 0) + int(done or 0) < int(wanted or 0)
-    return True
-
-
-def _workload(context: Context, about: ObjectRef) -> ObjectRef:
-    item = next(
-        (
-            found
-            for group, kind in (*_KINDS, ("apps", "Deployment"))
-            if kind == about.kind and (found := context.snapshot.get(kind, about.name, about.namespace, group))
-        ),
-        None,
-    )
-    if item is not None:
-        return context.owners.workload(item)
-    name = about.name.rpartition("-")[0]
-    deployment = context.snapshot.get("Deployment", name, about.namespace, "apps") if about.kind == "ReplicaSet" else None
-    return ObjectRef.of(deployment) if deployment is not None else about
-
-
 def _words(message: str) -> str:
     if "match these scopes" in message:
         return "Create a ResourceQuota in the namespace whose scopeSelector matches the priority class, or use another priority class."
@@ -144,12 +102,3 @@ def _words(message: str) -> str:
     if "must specify" in message:
         return "Give every container the limits and requests that the quota counts, or set defaults with a LimitRange."
     return "Change the pod template, or the policy that refuses it."
-
-
-def _conditions(item: KubeObject) -> list[Mapping[str, Any]]:
-    listed = _mapping(item.raw.get("status")).get("conditions")
-    return [condition for condition in listed if isinstance(condition, Mapping)] if isinstance(listed, list) else []
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -44,6 +44,7 @@ class How:
     logs: bool
     endpoints: bool
     round_trip: bool
+    store: bool
     key: str | None
     health: Mapping[str, str]
     cap_test: bool
@@ -64,6 +65,7 @@ class How:
 @click.option("--cap-image", metavar="IMAGE", help="Image with python3 for that pod (default: one of the service's own).")
 @click.option("--no-endpoints", is_flag=True, help="Do not ask health, embeddings, ranking and completions.")
 @click.option("--no-round-trip", is_flag=True, help="Do not store and ask two documents through the whole service.")
+@click.option("--no-store", is_flag=True, help="Keep nothing in vector stores, not even for a moment.")
 @click.option("--no-logs", is_flag=True, help="Do not read logs of the GPU stack and of kubelets.")
 @click.option(
     "--health",
@@ -86,6 +88,7 @@ def command(
     cap_image: str | None,
     no_endpoints: bool,
     no_round_trip: bool,
+    no_store: bool,
     no_logs: bool,
     health_paths: tuple[str, ...],
     api_key_env: str | None,
@@ -111,6 +114,7 @@ def command(
         logs=not no_logs,
         endpoints=not no_endpoints,
         round_trip=not no_round_trip,
+        store=not no_store,
         key=_key(api_key_env),
         health=_paths(health_paths),
         cap_test=cap_test,
@@ -212,7 +216,12 @@ def _endpoints(client: ApiClient, snapshot: Snapshot, known: Facts, wanted: Want
     asked = endpoints_of(
         snapshot.pods, known, name=wanted.service, namespace=wanted.namespace, service=service, health=how.health
     )
-    return check_endpoints(client, asked, Options(how.request_seconds, how.key, round_trip=how.round_trip))
+    names = [target.component for target in asked.targets]
+    for component in how.health:
+        if component not in names:
+            listed = ", ".join(names) or "none"
+            raise UsageError("health-component", f"--health {component}: no such component", hint=f"components: {listed}")
+    return check_endpoints(client, asked, Options(how.request_seconds, how.key, round_trip=how.round_trip, store=how.store))
 
 
 def _emit(found: Verification, source: Source, output: str) -> None:

@@ -222,7 +222,7 @@ def test_a_key_that_is_missing_leaves_it_open(world: World) -> None:
     outcome = world.check()
     assert failures(outcome) == []
     assert [(item.check, item.needed) for item in outcome.unknown][:2] == [("endpoint-models", True), ("endpoint-chat", True)]
-    assert "RAGSTOW_API_KEY" in outcome.unknown[0].command
+    assert "--api-key-env" in outcome.unknown[0].command
     given = world.check(key="k3y")
     assert failures(given) == []
     assert not given.unknown

@@ -17,6 +17,7 @@ from endpoint_support import FACTS, NAMESPACE, SERVICE, failures, named, only
 from live_support import client_of, give_roles
 from postgres_server import Database, postgres
 from qdrant_server import Store, qdrant
+from ragstow.cli.main import run
 from ragstow.cluster.build import build
 from ragstow.live.client import ApiClient
 from ragstow.live.endpoints.check import Options, check_endpoints
@@ -129,7 +130,10 @@ def _labels(component: str) -> dict[str, str]:
 def _pod(name: str) -> dict[str, Any]:
     component = name.rpartition("-")[0]
     container = {"name": component, "image": "i", "ports": [{"name": "http", "containerPort": PORTS[component]}]}
-    meta = {"name": name, "namespace": NAMESPACE, "labels": _labels(component)}
+    described = next(item for item in COMPONENTS if item["name"] == component)
+    engine = described.get("engine") or ("vllm" if described["role"] == "llm" else "tei")
+    labels = {"app.kubernetes.io/name": engine, "app.kubernetes.io/component": described["role"], **_labels(component)}
+    meta = {"name": name, "namespace": NAMESPACE, "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}}
 
 
@@ -192,3 +196,11 @@ def test_input_reaches_a_command_whole(cluster: Cluster) -> None:
         assert done.stdout.split()[0] == hashlib.sha256(text).hexdigest()
     finally:
         client.close()
+
+
+def test_the_command_asks_them_too(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["verify", f"{NAMESPACE}/{SERVICE}", "--kubeconfig", str(cluster.plane.kubeconfig), "--context", "verifier"]
+    code = run([*words, "-o", "json"])
+    data = json.loads(capsys.readouterr().out)
+    print(json.dumps(data, indent=1)[:6000], code)
+    assert 0

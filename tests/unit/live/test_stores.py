@@ -331,3 +331,15 @@ def test_milvus_is_asked_for_its_health(world: World) -> None:
     (unknown,) = outcome.unknown
     assert (unknown.check, unknown.needed) == ("store", False)
     assert only(outcome, "endpoint-health").expected == "HTTP 200 on /healthz"
+
+
+def test_nothing_is_kept_where_that_is_not_wanted(world: World) -> None:
+    store = Store()
+    rag(world)
+    keep(world, store)
+    outcome = world.check(store=False)
+    assert failures(outcome) == []
+    assert {method for method, _ in store.seen} == {"GET"}
+    assert only(outcome, "rag-nearest").passed
+    assert not named(outcome, "store")
+    assert any("--no-store" in remark for remark in outcome.remarks)

@@ -28,13 +28,14 @@ class Options:
     """How endpoints are asked.
 
     `timeout_seconds` is for one request, `key` is sent as API key (None: none), `round_trip` and `services` say whether these
-    parts are wanted, `pause` sleeps between repeats.
+    parts are wanted, `store` whether something may be kept in vector stores for a moment, `pause` sleeps between repeats.
     """
 
     timeout_seconds: float = REQUEST_SECONDS
     key: str | None = None
     round_trip: bool = True
     services: bool = True
+    store: bool = True
     pause: Callable[[float], None] = time.sleep
 
 
@@ -99,7 +100,9 @@ def check_endpoints(client: Client, wanted: Wanted, options: Options | None = No
         _agree(target, checked, notes)
         chosen = next((item for item in checked if item.works), checked[0])
         working[target.component] = chosen
-        if target.paths is not None and target.paths.store is not None:
+        if not reach.options.store and target.role == "vector-store":
+            notes.remark(f"{target.component}: nothing was kept in it (--no-store)")
+        elif target.paths is not None and target.paths.store is not None:
             storecheck.check(reach, target, [pod for pod, item in zip(target.pods, checked, strict=True) if item.works], notes)
         elif target.role == "vector-store" and chosen.works:
             notes.unseen(

@@ -135,7 +135,7 @@ class Server:
             response = self._http.request(method, path, json=dict(body) if body is not None else None)
         except httpx2.TimeoutException:
             raise Failed(
-                "timeout", f"{method} {path}: no answer in {self._timeout:g} s", hint="give it longer with --endpoint-timeout"
+                "timeout", f"{method} {path}: no answer in {self._timeout:g} s", hint="give it longer with --answer-timeout"
             ) from None
         except httpx2.HTTPError as error:
             why = str(error) or type(error).__name__
@@ -171,7 +171,7 @@ def _refusal(status: int, request: str, text: str) -> Failed:
     said = _message(text)
     words = f"{request}: HTTP {status}{f': {said}' if said else ''}"
     if status in (401, 403):
-        return Failed("key", words, status=status, hint="it wants an API key: give it in RAGSTOW_API_KEY")
+        return Failed("key", words, status=status, hint="it wants an API key: --api-key-env names the variable that holds it")
     if status == _BUSY:
         return Failed("busy", words, status=status, hint="it was overloaded at every try; try again when less is going on")
     if status == 503 and "loading" in text.lower():

@@ -11,9 +11,6 @@ from ragstow.live.failures import Forbidden
 from ragstow.verification.answers import Malformed
 from ragstow.verification.model import Check, Evidence, ObjectRef, Outcome, Unknown
 
-API_KEY = "RAGSTOW_API_KEY"
-"""The environment variable whose value the command line hands on as `Options.key`."""
-
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -79,6 +76,6 @@ class Notes:
             return self.check(name, component, item, expected, Found(f"an answer of another shape: {error}", False))
         except Failed as failure:
             if failure.kind == "key":
-                self.unseen(name, component, item, f"an API key: {failure.text}", f"{API_KEY}=... ragstow verify ...")
+                self.unseen(name, component, item, f"an API key: {failure.text}", "ragstow verify --api-key-env NAME")
                 return False
             return self.check(name, component, item, expected, Found(failure.text, False, hint=failure.hint))

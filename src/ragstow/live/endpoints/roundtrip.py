@@ -50,6 +50,8 @@ def check(reach: Reach, wanted: Wanted, working: Mapping[str, Replica], notes: N
         notes: where outcomes go.
     """
     stops = {role: [stop for target in wanted.of(role) if (stop := _stop(target, working))] for role, _ in _STAGES}
+    if not reach.options.store:
+        stops["vector-store"] = []
     asked = [role for role, _ in _STAGES if stops[role]]
     if len(asked) < 2:
         # One stage alone is what the checks of its replicas have shown.
@@ -59,7 +61,7 @@ def check(reach: Reach, wanted: Wanted, working: Mapping[str, Replica], notes: N
         return
     left = [f"{stage} ({role})" for role, stage in _STAGES if not stops[role]]
     if left:
-        notes.remark(f"round trip without {', '.join(left)}: the service has no such component, or none that can be asked")
+        notes.remark(f"round trip without {', '.join(left)}: there is no such component that can be asked")
     trip = _Trip(reach, notes)
     order = tuple(range(len(_TEXTS)))
     found = trip.embed(stops["embedder"][0]) if stops["embedder"] else None

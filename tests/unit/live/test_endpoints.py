@@ -50,7 +50,7 @@ def test_a_language_model_that_works(world: World) -> None:
     assert "5 tokens in" in only(outcome, "endpoint-chat").found
     assert ("POST", "/v1/chat/completions") in seen.seen
     (evidence,) = only(outcome, "endpoint-chat").evidence
-    assert evidence.source.startswith("kubectl -n rag port-forward pod/llm-0 8000; curl -s localhost:8000/v1/chat/completions")
+    assert evidence.source.startswith("kubectl -n rag port-forward pod/llm-0 8000 & sleep 1; curl -s localhost:8000/v1/chat")
 
 
 def test_an_embedder_that_works(world: World) -> None:

@@ -202,5 +202,9 @@ def test_the_command_asks_them_too(cluster: Cluster, capsys: pytest.CaptureFixtu
     words = ["verify", f"{NAMESPACE}/{SERVICE}", "--kubeconfig", str(cluster.plane.kubeconfig), "--context", "verifier"]
     code = run([*words, "-o", "json"])
     data = json.loads(capsys.readouterr().out)
-    print(json.dumps(data, indent=1)[:6000], code)
-    assert 0
+    asked = {check["name"]: check["passed"] for check in data["checks"] if check["name"].startswith(("rag-", "endpoint-"))}
+    assert {"endpoint-chat", "endpoint-rerank", "rag-embed", "rag-store", "rag-rerank", "rag-answer"} <= asked.keys()
+    assert all(asked.values())
+    assert code == 0, [check for check in data["checks"] if not check["passed"]] + data["unknown"]
+    assert run([*words, "--health", "gate=/healthz"]) == 2
+    assert "no such component" in capsys.readouterr().err

@@ -62,14 +62,14 @@ def check_services(client: Client, service: str, targets: Iterable[Target], note
         port = next(iter(backends.ports.values()), None)
         if port is not None:
             found[target.component] = port
-        notes.check(_CHECK, target.component, item, *_judged(target, backends, port))
+        notes.check(_CHECK, target.component, item, *_judged(target, name, backends, port))
     return found
 
 
-def _judged(target: Target, backends: Backends, port: int | None) -> tuple[str, Found]:
+def _judged(target: Target, name: str, backends: Backends, port: int | None) -> tuple[str, Found]:
     wanted = {pod.name for pod in target.pods}
     count = target.replicas if target.replicas is not None else len(wanted)
-    expected = f"{count} ready pods of {target.component}"
+    expected = f"{count} ready pod{'' if count == 1 else 's'} of {target.component}"
     strangers = sorted((backends.pods | backends.waiting) - wanted)
     text = f"{len(backends.pods & wanted)} ready"
     if backends.waiting:
@@ -81,7 +81,7 @@ def _judged(target: Target, backends: Backends, port: int | None) -> tuple[str, 
     passed = len(backends.pods & wanted) == count and not strangers
     hint = "the selector matches pods of others" if strangers else "pods that are not ready get no requests"
     seen = Evidence(
-        f"kubectl -n {target.namespace} get endpointslices -l {_SLICE_OF}=... -o yaml",
+        f"kubectl -n {target.namespace} get endpointslices -l {_SLICE_OF}={name} -o yaml",
         ", ".join(sorted(backends.pods)) or "none",
     )
     return expected, Found(text, passed, (seen,), hint)

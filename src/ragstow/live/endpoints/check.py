@@ -15,7 +15,7 @@ from ragstow.live.endpoints import postgres, roundtrip, storecheck
 from ragstow.live.endpoints.backends import check_services
 from ragstow.live.endpoints.engines import Replica, replica
 from ragstow.live.endpoints.http import Failed, Server
-from ragstow.live.endpoints.notes import Found, Notes
+from ragstow.live.endpoints.notes import Found, Notes, took
 from ragstow.live.endpoints.targets import Target, Wanted
 from ragstow.verification import vectors
 from ragstow.verification.model import ObjectRef, Outcome
@@ -144,7 +144,7 @@ def _postgres(reach: Reach, target: Target, pod: Pod, notes: Notes) -> Replica:
 
         def look() -> Found:
             seconds = postgres.answers(address, local, reach.options.timeout_seconds)
-            return Found(f"it does, in {seconds:.2f} s", True)
+            return Found(f"it does, in {took(seconds)}", True)
 
         works = notes.attempt(
             "endpoint-health", target.component, target.ref(pod), f"port {target.port} speaks PostgreSQL", look

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ragstow.live.endpoints import ask
 from ragstow.live.endpoints.http import Failed, Server
-from ragstow.live.endpoints.notes import Found, Notes
+from ragstow.live.endpoints.notes import Found, Notes, took
 from ragstow.live.endpoints.targets import Target
 from ragstow.verification import answers, vectors
 from ragstow.verification.answers import Malformed, Vector
@@ -66,7 +66,7 @@ class _Checks:
 
         def look() -> Found:
             answer = self.server.get(path)
-            said = f"HTTP {answer.status} in {answer.seconds:.2f} s"
+            said = f"HTTP {answer.status} in {took(answer.seconds)}"
             return Found(said, True, (self.server.evidence("GET", path, None, said),))
 
         return self._attempt("endpoint-health", f"HTTP 200 on {path}", look)
@@ -148,7 +148,7 @@ class _Checks:
             got = ask.embed(self.server, paths, self.model, _TEXTS)
             bad = [vectors.broken(vector) for vector in got.vectors]
             sizes = sorted({len(vector) for vector in got.vectors})
-            text = f"{len(got.vectors)} vectors of {' and '.join(map(str, sizes))} numbers in {got.seconds:.2f} s"
+            text = f"{len(got.vectors)} vectors of {' and '.join(map(str, sizes))} numbers in {took(got.seconds)}"
             if any(bad):
                 hint = "half precision overflows in some models: try dtype bfloat16 or float32"
                 return Found(f"{text}, {sum(bad)} of them not finite", False, (got.evidence,), hint)
@@ -213,7 +213,7 @@ def ranked(got: ask.Ranked) -> Found:
     if not all(map(math.isfinite, scores)):
         return Found(f"scores that are not finite: {scores}", False, (got.evidence,))
     best = got.ranking[0][0]
-    text = f"passage {best + 1} first, scores {', '.join(f'{score:.4g}' for score in scores)}, in {got.seconds:.2f} s"
+    text = f"passage {best + 1} first, scores {', '.join(f'{score:.4g}' for score in scores)}, in {took(got.seconds)}"
     hint = "the model is no reranker, or its scores are read the wrong way round"
     return Found(text, best == RIGHT and scores[0] > scores[1], (got.evidence,), hint)
 
@@ -225,7 +225,7 @@ def _replied(said: ask.Said) -> Found:
             "an empty reply", False, (said.evidence,), "the model says nothing: look at its chat template and stop words"
         )
     tokens = f"{reply.tokens} tokens" if reply.tokens is not None else f"{len(reply.text)} letters"
-    return Found(f"{tokens} in {said.seconds:.2f} s: {answers.shown(reply.text)}", True, (said.evidence,))
+    return Found(f"{tokens} in {took(said.seconds)}: {answers.shown(reply.text)}", True, (said.evidence,))
 
 
 def _unknown_model(failure: Failed) -> bool:

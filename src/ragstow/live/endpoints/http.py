@@ -121,7 +121,7 @@ class Server:
 
     def evidence(self, method: str, path: str, body: Mapping[str, Any] | None, value: str) -> Evidence:
         """What was seen, with the commands that show it again."""
-        place = f"kubectl -n {self.pod.namespace} port-forward pod/{self.pod.name} {self.pod_port}"
+        place = f"kubectl -n {self.pod.namespace} port-forward pod/{self.pod.name} {self.pod_port} & sleep 1"
         words = ["curl", "-s", *(["-X", method] if method not in ("GET", "POST") else []), f"localhost:{self.pod_port}{path}"]
         if body is not None:
             text = json.dumps(body)

@@ -22,6 +22,11 @@ class Found:
     hint: str = ""
 
 
+def took(seconds: float) -> str:
+    """How long something took, in a unit that shows it."""
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
+
+
 class Notes:
     """What was found so far; `component` and `object` are those of the checks that follow."""
 

@@ -15,7 +15,7 @@ from ragstow.errors import ClusterError, TimeoutReached
 from ragstow.live.endpoints import ask, storecheck
 from ragstow.live.endpoints.engines import Replica, ranked
 from ragstow.live.endpoints.http import Failed, Server
-from ragstow.live.endpoints.notes import Found, Notes
+from ragstow.live.endpoints.notes import Found, Notes, took
 from ragstow.live.endpoints.stores import Kept
 from ragstow.live.endpoints.targets import Target, Wanted
 from ragstow.verification import answers, passages, vectors
@@ -107,7 +107,7 @@ class _Trip:
                 return Found("vectors that cannot be compared", False, seen)
             made.append((texts.vectors, question.vectors[0]))
             seconds = texts.seconds + question.seconds
-            return Found(f"3 vectors of {len(every[0])} numbers in {seconds:.2f} s", True, seen)
+            return Found(f"3 vectors of {len(every[0])} numbers in {took(seconds)}", True, seen)
 
         self._stage("rag-embed", stop, "vectors of two documents and a question", look)
         return made[0] if made else None
@@ -181,7 +181,7 @@ class _Trip:
             hint = "the model does not use the passages: is it instruction tuned, and is its chat template right?"
             if said.reply.finish == "length":
                 hint = f"it did not come to an end in {_ANSWER_TOKENS} tokens"
-            return Found(f"{text} in {said.seconds:.2f} s", passages.cites(said.reply.text), (said.evidence,), hint)
+            return Found(f"{text} in {took(said.seconds)}", passages.cites(said.reply.text), (said.evidence,), hint)
 
         word = PASSAGES[RIGHT].word
         self._stage("rag-answer", stop, f"{word}, which only passage {RIGHT + 1} says", look)

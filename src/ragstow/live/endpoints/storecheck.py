@@ -10,7 +10,7 @@ from ragstow.cluster.objects import Pod
 from ragstow.errors import ClusterError, TimeoutReached
 from ragstow.live.endpoints import postgres, qdrant
 from ragstow.live.endpoints.http import Failed
-from ragstow.live.endpoints.notes import Found, Notes
+from ragstow.live.endpoints.notes import Found, Notes, took
 from ragstow.live.endpoints.stores import NEAREST, Kept, made_up
 from ragstow.live.endpoints.targets import Target
 from ragstow.live.failures import Forbidden
@@ -69,7 +69,7 @@ def judged(kept: Kept, nearest: int) -> Found:
     if not kept.nearest:
         return Found(f"{kept.about}: nothing found", False, kept.evidence, "it took the vectors and does not find them")
     order = ", ".join(f"{at + 1} ({score:.4f})" for at, score in kept.nearest)
-    text = f"{kept.about}: found {order} in {kept.seconds:.2f} s"
+    text = f"{kept.about}: found {order} in {took(kept.seconds)}"
     return Found(text, kept.nearest[0][0] == nearest, kept.evidence, "its distances are not those of the vectors")
 
 

@@ -45,6 +45,7 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
         self._cluster = handle.world.view(VolumeCluster)
+        self._known: dict[str, tuple[int, dict[str, str]]] = {}
         self._check_driver = CSI_DRIVER_CHECK.at(handle.release)
         self._portworx = PORTWORX_MIGRATED.at(handle.release)
 
@@ -96,13 +97,28 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         )
 
     def _counts(self, wanted: dict[str, str], node: NodeInfo) -> tuple[Counter[str], Counter[str]]:
-        here: dict[str, str] = {}
-        csi_node = self._cluster.csi_nodes.get(node.name)
-        for other in node.pods:
-            here.update(self._volumes(other.pod, csi_node, new=False))
+        here = self._here(node)
         listed = {name: driver for name, driver in self._cluster.attachments(node.name).items() if name not in here}
         attached = Counter([*here.values(), *listed.values()])
         return attached, Counter(driver for name, driver in wanted.items() if name not in here)
+
+    def _here(self, node: NodeInfo) -> dict[str, str]:
+        """Volumes of the node's pods; kept while the same pods run there, where all their claims are bound for good."""
+        own = self.handle.world.node(node.name) is node
+        known = self._known.get(node.name) if own else None
+        if known is not None and known[0] == node.generation:
+            return known[1]
+        found: dict[str, str] = {}
+        csi_node = self._cluster.csi_nodes.get(node.name)
+        for other in node.pods:
+            found.update(self._volumes(other.pod, csi_node, new=False))
+        if own and all(self._bound(other.pod) for other in node.pods):
+            self._known[node.name] = (node.generation, found)
+        return found
+
+    def _bound(self, pod: Pod) -> bool:
+        claims = (self._cluster.claim(pod.namespace, item.claim) for item in claims_of(pod))
+        return all(claim is not None and claim.volume_name for claim in claims)
 
     def _volumes(self, pod: Pod, csi_node: CsiNode | None, *, new: bool) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -85,7 +85,7 @@ def matching(claim: VolumeClaim, node: Node, taken: set[str], cluster: VolumeClu
     """The volume that was bound for the claim before, if the node reaches it, else the smallest free one that fits."""
     best: Volume | None = None
     asked = claim.requested.nano if claim.requested else 0
-    for item in cluster.volumes_of(claim.class_name):
+    for item in cluster.candidates(claim, node):
         if item.name in taken or item.deleted or (item.claim is not None and not item.claimed_by(claim)):
             continue
         if item.capacity.nano < asked or item.mode != claim.mode or item.attributes_class != claim.attributes_class:

@@ -12,6 +12,7 @@ from ragstow.cluster.objects import Node
 from ragstow.quantity import Quantity
 from ragstow.scheduling.selectors import node_selector
 from ragstow.scheduling.volumes import model
+from ragstow.scheduling.volumes.free import FreeVolumes
 from ragstow.scheduling.volumes.migration import DRIVERS
 from ragstow.scheduling.volumes.model import CsiDriver, CsiNode, StorageCapacity, StorageClass, Volume, VolumeClaim
 from ragstow.scheduling.world import World
@@ -28,9 +29,9 @@ class VolumeCluster:
             (item.namespace, item.name): model.volume_claim(item) for item in world.objects("PersistentVolumeClaim")
         }
         self._volumes: dict[str, Volume] = {item.name: model.volume(item) for item in world.objects("PersistentVolume")}
-        self._by_class: dict[str, list[str]] = {}
-        for name in sorted(self._volumes):
-            self._by_class.setdefault(self._volumes[name].class_name, []).append(name)
+        self._by_class: dict[str, FreeVolumes] = {}
+        for volume in self._volumes.values():
+            self._by_class.setdefault(volume.class_name, FreeVolumes()).put(volume)
         self.classes: dict[str, StorageClass] = {
             item.name: model.storage_class(item) for item in world.objects("StorageClass", STORAGE)
         }
@@ -55,9 +56,11 @@ class VolumeCluster:
         """A volume as it is now."""
         return self._volumes.get(name)
 
-    def volumes_of(self, class_name: str) -> list[Volume]:
-        """All volumes of a class, by name (the original's order is that of a map: ties there are decided by chance)."""
-        return [self._volumes[name] for name in self._by_class.get(class_name, ())]
+    def candidates(self, claim: VolumeClaim, node: Node) -> list[Volume]:
+        """Volumes of the claim's class that it may get on the node, by name (the original's order is that of a map: ties there
+        are decided by chance); others of the class are reserved for other claims, or out of the node's reach."""
+        known = self._by_class.get(claim.class_name)
+        return [] if known is None else [self._volumes[name] for name in known.candidates(claim, node)]
 
     def capacities_of(self, class_name: str) -> list[StorageCapacity]:
         """The storage capacities published for a class."""
@@ -75,7 +78,9 @@ class VolumeCluster:
     def bind(self, claim: VolumeClaim, chosen: Volume) -> None:
         """Binds a claim and an existing volume to each other."""
         reference = (claim.namespace, claim.name, claim.uid)
-        self._volumes[chosen.name] = replace(chosen, claim=reference, phase="Bound")
+        bound = replace(chosen, claim=reference, phase="Bound")
+        self._by_class.setdefault(bound.class_name, FreeVolumes()).put(bound, self._volumes.get(chosen.name))
+        self._volumes[chosen.name] = bound
         self._claims[(claim.namespace, claim.name)] = replace(claim, volume_name=chosen.name, bound=True, phase="Bound")
 
     def provision(self, claim: VolumeClaim, node: Node) -> Volume:
@@ -101,6 +106,5 @@ class VolumeCluster:
             deleted=False,
             csi=(DRIVERS.get(provisioner, provisioner), name),
         )
-        self._by_class.setdefault(claim.class_name, []).append(name)
         self.bind(claim, made)
         return made

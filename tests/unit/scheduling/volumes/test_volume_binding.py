@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from ragstow.cluster.build import build
+from ragstow.cluster.objects import Node
+from ragstow.scheduling.release import Release
+from ragstow.scheduling.volumes.cluster import VolumeCluster
+from ragstow.scheduling.volumes.model import Volume, VolumeClaim
+from ragstow.scheduling.world import World
 from support_player import Player
 from support_volumes import claim, node, pod, storage, storage_class, uses, volume
 
@@ -112,3 +120,44 @@ def test_score_prefers_the_emptier_storage() -> None:
     assert Player(objects).scores(pod("p", uses("data")), "VolumeBinding") == {"n0": 50, "n1": 90}
     with pytest.raises(KeyError):
         Player(objects, "1.36.3").scores(pod("p", uses("data")), "VolumeBinding")
+
+
+def test_the_index_of_free_volumes_finds_what_looking_at_all_of_them_finds() -> None:
+    rng = random.Random(7)
+    zone, host = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+    nodes = [node(f"n{number}", zone="ab"[number % 2]) for number in range(4)]
+    nodes.append(node("bare"))
+    for _ in range(60):
+        volumes = [
+            volume(
+                f"v{number}",
+                "local",
+                f"{rng.randint(1, 4)}Gi",
+                at=rng.choice([None, {zone: "a"}, {zone: "b"}, {host: "n1"}, {host: "n2", zone: "a"}]),
+                claim=rng.choice(["", "", "", "c0", "c1"]),
+            )
+            for number in range(8)
+        ]
+        claims = [claim(f"c{number}", "local", f"{rng.randint(1, 4)}Gi") for number in range(3)]
+        world = World(build([*nodes, *CLASSES, *volumes, *claims]), Release.parse("1.37.2"))
+        cluster, listed = world.view(VolumeCluster), sorted(item["metadata"]["name"] for item in volumes)
+        for turn in range(2):
+            for info in world.nodes:
+                for name in ("c0", "c1", "c2"):
+                    wanted = cluster.claim("default", name)
+                    assert wanted is not None
+                    found = [item.name for item in cluster.candidates(wanted, info.node)]
+                    every = [item for known in listed if (item := cluster.volume(known)) is not None]
+                    may = [item.name for item in every if _may(item, wanted, info.node)]
+                    assert set(may) <= set(found)
+                    assert found == sorted(found)
+            free = [item for known in listed if (item := cluster.volume(known)) is not None and item.claim is None]
+            unbound = cluster.claim("default", "c2")
+            assert unbound is not None
+            if free and not turn:
+                cluster.bind(unbound, rng.choice(free))
+
+
+def _may(item: Volume, wanted: VolumeClaim, at: Node) -> bool:
+    mine = item.claim is None or item.claimed_by(wanted)
+    return mine and (item.claimed_by(wanted) or item.nodes is None or item.nodes.matches(at))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ragstow.facts import load as load_facts
     from ragstow.inventory.build import inventory as inspect_cluster
     from ragstow.inventory.model import Inventory
+    from ragstow.live.verify.run import verify_service
     from ragstow.plan.model import Plan
     from ragstow.plan.planner import plan as plan_service
     from ragstow.render import render as render_plan
@@ -64,6 +65,7 @@ __all__ = [
     "simulate_pods",
     "size_component",
     "slot_of",
+    "verify_service",
 ]
 
 _WHERE = {
@@ -88,6 +90,7 @@ _WHERE = {
     "simulate_pods": ("ragstow.simulate.run", "simulate"),
     "size_component": ("ragstow.sizing", "size"),
     "slot_of": ("ragstow.sizing", "slot_of"),
+    "verify_service": ("ragstow.live.verify.run", "verify_service"),
 }
 
 

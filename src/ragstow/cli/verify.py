@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +13,11 @@ from ragstow.cli.options import facts_option, output_option
 from ragstow.errors import UsageError
 
 if TYPE_CHECKING:
-    from ragstow.cli.verifytarget import Wanted
-    from ragstow.cluster.snapshot import Snapshot, Source
+    from ragstow.cluster.snapshot import Source
     from ragstow.facts import Facts
     from ragstow.live.client import ApiClient
-    from ragstow.verification.judge import Scene
-    from ragstow.verification.model import Outcome, Verification
+    from ragstow.live.verify.run import Scope
+    from ragstow.verification.model import Verification
 
 _SECONDS = click.FloatRange(min=1)
 
@@ -35,24 +32,8 @@ Examples:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class How:
-    """What is asked, as the options say."""
-
-    exec_seconds: float
-    request_seconds: float
-    logs: bool
-    endpoints: bool
-    round_trip: bool
-    store: bool
-    key: str | None
-    health: Mapping[str, str]
-    cap_test: bool
-    cap_image: str | None
-
-
 @click.command(epilog=EXAMPLES)
-@click.argument("target", metavar="[PLAN|FOLDER|SERVICE]", required=False)
+@click.argument("target", metavar="[PLAN|FOLDER|SERVICE]", required=False, type=click.Path(allow_dash=True))
 @live_options
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of the service.")
 @facts_option
@@ -108,20 +89,23 @@ def command(
     if out is not None:
         refuse(Path(out), force=force)
     known = load(Path(facts) if facts is not None else None)
-    how = How(
-        exec_seconds=exec_timeout,
-        request_seconds=answer_timeout,
-        logs=not no_logs,
-        endpoints=not no_endpoints,
-        round_trip=not no_round_trip,
-        store=not no_store,
-        key=_key(api_key_env),
-        health=_paths(health_paths),
-        cap_test=cap_test,
-        cap_image=cap_image,
-    )
+    health, key = _paths(health_paths), _key(api_key_env)
     with live.connected() as client:
-        found, source = _verified(client, known, target, namespace, how)
+        from ragstow.live.verify.run import Scope
+
+        scope = Scope(
+            exec_seconds=exec_timeout,
+            request_seconds=answer_timeout,
+            logs=not no_logs,
+            endpoints=not no_endpoints,
+            round_trip=not no_round_trip,
+            store=not no_store,
+            key=key,
+            health=health,
+            cap_test=cap_test,
+            cap_image=cap_image,
+        )
+        found, source = _verified(client, known, target, namespace, scope)
     _emit(found, source, output)
     if out is not None:
         _write(found, source, Path(out), force)
@@ -149,79 +133,27 @@ def _paths(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _verified(
-    client: ApiClient, known: Facts, target: str | None, namespace: str | None, how: How
+    client: ApiClient, known: Facts, target: str | None, namespace: str | None, scope: Scope
 ) -> tuple[Verification, Source]:
     from dataclasses import replace
 
     from ragstow.cli.cluster import warn
     from ragstow.cli.verifytarget import of_cluster, of_path, with_record
     from ragstow.cluster.read import in_name_order
-    from ragstow.live.read import read
-    from ragstow.verification.model import Subject, joined
+    from ragstow.live.verify.run import take, verify_service
 
-    wanted = of_path(target) if target is not None and (target == "-" or Path(target).exists()) else None
-    if wanted is None and target is not None and target.endswith((".json", ".yaml", ".yml", "/")):
+    asked = of_path(target) if target is not None and (target == "-" or Path(target).exists()) else None
+    if asked is None and target is not None and target.endswith((".json", ".yaml", ".yml", "/")):
         raise UsageError(
             "path-missing", f"{target}: no such file or folder", hint="ragstow plan service.yaml -o json > plan.json"
         )
-    if wanted is not None and namespace not in (None, wanted.namespace):
-        raise UsageError("namespace-other", f"{target} is of namespace {wanted.namespace}, not {namespace}")
-    taken = read(client)
-    snapshot = taken.snapshot()
-    snapshot = replace(snapshot, objects=in_name_order(snapshot.objects))
+    if asked is not None and namespace not in (None, asked.namespace):
+        raise UsageError("namespace-other", f"{target} is of namespace {asked.namespace}, not {namespace}")
+    taken = take(client)
+    snapshot = replace(taken.snapshot, objects=in_name_order(taken.snapshot.objects))
     warn(snapshot.problems)
-    wanted = with_record(client, wanted) if wanted is not None else of_cluster(client, snapshot, target, namespace)
-    subject = Subject(
-        service=wanted.service,
-        namespace=wanted.namespace,
-        basis=wanted.basis,
-        plan_digest=wanted.plan.digest if wanted.plan is not None else None,
-        cluster=f"context {taken.context} ({taken.server})",
-        kubernetes=taken.version.removeprefix("v"),
-        started_at=taken.taken_at,
-    )
-    return joined(subject, _outcomes(client, snapshot, known, wanted, how)), snapshot.source
-
-
-def _outcomes(client: ApiClient, snapshot: Snapshot, known: Facts, wanted: Wanted, how: How) -> tuple[Outcome, ...]:
-    from ragstow.inventory.build import inventory
-    from ragstow.live.verify.gather import Limits, gather
-    from ragstow.verification.judge import judge
-
-    limits = Limits(exec_seconds=how.exec_seconds, logs=how.logs, kubelet=how.logs)
-    gpus = inventory(snapshot, known)
-    scene = gather(client, snapshot, gpus, known, wanted.service, wanted.namespace, wanted.plan, limits)
-    found = judge(scene)
-    if how.endpoints:
-        found = (*found, _endpoints(client, snapshot, known, wanted, how))
-    return (*found, *_caps(client, scene, how)) if how.cap_test else found
-
-
-def _caps(client: ApiClient, scene: Scene, how: How) -> tuple[Outcome, ...]:
-    import secrets
-
-    from ragstow.live.verify.captest import run_tests
-    from ragstow.verification.captest import cap_tests, judge
-
-    tests, said = cap_tests(scene.targets, scene.service, scene.facts, secrets.token_hex(3), how.cap_image)
-    return said, judge(run_tests(client, tests, scene.service, scene.namespace))
-
-
-def _endpoints(client: ApiClient, snapshot: Snapshot, known: Facts, wanted: Wanted, how: How) -> Outcome:
-    from ragstow.live.endpoints.check import Options, check_endpoints
-    from ragstow.live.endpoints.targets import wanted as endpoints_of
-    from ragstow.spec import normalise
-
-    service = normalise(wanted.plan.spec, known) if wanted.plan is not None else None
-    asked = endpoints_of(
-        snapshot.pods, known, name=wanted.service, namespace=wanted.namespace, service=service, health=how.health
-    )
-    names = [target.component for target in asked.targets]
-    for component in how.health:
-        if component not in names:
-            listed = ", ".join(names) or "none"
-            raise UsageError("health-component", f"--health {component}: no such component", hint=f"components: {listed}")
-    return check_endpoints(client, asked, Options(how.request_seconds, how.key, round_trip=how.round_trip, store=how.store))
+    asked = with_record(client, asked) if asked is not None else of_cluster(client, snapshot, target, namespace)
+    return verify_service(client, asked, known, taken=replace(taken, snapshot=snapshot), scope=scope), snapshot.source
 
 
 def _emit(found: Verification, source: Source, output: str) -> None:

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragstow.cli.planfile import NAME
 from ragstow.errors import InputError, Place
+from ragstow.verification.model import Asked
 
 if TYPE_CHECKING:
     from ragstow.cluster.snapshot import Snapshot
     from ragstow.live.client import Client
-    from ragstow.plan.model import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A service and its plan, where one is known; `basis` says in a sentence what the expectations come from."""
-
-    service: str
-    namespace: str
-    plan: Plan | None
-    basis: str
-
-
-def of_path(text: str) -> Wanted:
+def of_path(text: str) -> Asked:
     """A plan file ("-": stdin), or a folder that `render` wrote.
 
     Raises:
@@ -40,7 +29,7 @@ def of_path(text: str) -> Wanted:
     return _of_plan(text, f"plan file {path}")
 
 
-def _of_plan(source: str, basis: str) -> Wanted:
+def _of_plan(source: str, basis: str) -> Asked:
     from ragstow.cli.planfile import find_plan, read_text
     from ragstow.plan.load import load_plan
 
@@ -55,10 +44,10 @@ def _of_plan(source: str, basis: str) -> Wanted:
     plan = load_plan(document, file=source)
     if not plan.feasible:
         raise InputError("verify-infeasible", "the plan does not fit, so there is nothing to verify", place=Place(source))
-    return Wanted(plan.service, plan.namespace, plan, basis)
+    return Asked(plan.service, plan.namespace, plan, basis)
 
 
-def _of_manifests(path: Path) -> Wanted:
+def _of_manifests(path: Path) -> Asked:
     """A folder without a plan: whose objects are in it?"""
     from ragstow.cli.manifest_files import read_manifests
     from ragstow.render.names import SERVICE
@@ -74,10 +63,10 @@ def _of_manifests(path: Path) -> Wanted:
             "verify-no-service", f"objects of one service are expected here, found: {found}", place=Place(str(path))
         )
     ((namespace, service),) = named
-    return Wanted(service, namespace, None, f"folder {path}")
+    return Asked(service, namespace, None, f"folder {path}")
 
 
-def of_cluster(client: Client, snapshot: Snapshot, name: str | None, namespace: str | None) -> Wanted:
+def of_cluster(client: Client, snapshot: Snapshot, name: str | None, namespace: str | None) -> Asked:
     """A service by name ("service" or "namespace/service"), or the only one that there is.
 
     Raises:
@@ -90,10 +79,10 @@ def of_cluster(client: Client, snapshot: Snapshot, name: str | None, namespace: 
     there = services(snapshot)
     found = [pair for pair in there if (not wanted or pair[1] == wanted) and (place is None or pair[0] == place)]
     if len(found) == 1:
-        return with_record(client, Wanted(found[0][1], found[0][0], None, ""))
+        return with_record(client, Asked(found[0][1], found[0][0], None, ""))
     if not found and wanted and place:
         # No pod of it runs, but it may have been applied.
-        return with_record(client, Wanted(wanted, place, None, ""))
+        return with_record(client, Asked(wanted, place, None, ""))
     listed = ", ".join(f"{ns}/{service}" for ns, service in found or there) or "none"
     if found:
         raise InputError(
@@ -105,7 +94,7 @@ def of_cluster(client: Client, snapshot: Snapshot, name: str | None, namespace: 
     )
 
 
-def with_record(client: Client, wanted: Wanted) -> Wanted:
+def with_record(client: Client, wanted: Asked) -> Asked:
     """The plan of the last apply, where the cluster has a record of it; else expectations rest on labels, and say so."""
     from ragstow.live.verify.record import recorded_plan
 
@@ -113,6 +102,6 @@ def with_record(client: Client, wanted: Wanted) -> Wanted:
         return wanted
     record = recorded_plan(client, wanted.service, wanted.namespace)
     if record.plan is not None:
-        return Wanted(wanted.service, wanted.namespace, record.plan, f"the plan of record {wanted.namespace}/{record.name}")
+        return Asked(wanted.service, wanted.namespace, record.plan, f"the plan of record {wanted.namespace}/{record.name}")
     start = f"{wanted.basis}, " if wanted.basis else ""
-    return Wanted(wanted.service, wanted.namespace, None, f"{start}labels only, with fewer checks ({record.why})")
+    return Asked(wanted.service, wanted.namespace, None, f"{start}labels only, with fewer checks ({record.why})")

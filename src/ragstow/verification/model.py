@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from ragstow.plan.model import Plan
 from ragstow.rules.model import ObjectRef
 
-__all__ = ["Check", "Evidence", "Memory", "ObjectRef", "Outcome", "Subject", "Unknown", "Verification", "joined"]
+__all__ = ["Asked", "Check", "Evidence", "Memory", "ObjectRef", "Outcome", "Subject", "Unknown", "Verification", "joined"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,16 @@ class Memory:
     measured_bytes: int
     total_bytes: int | None
     others: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The service to verify, its plan where one is known, and in a sentence what the expectations come from."""
+
+    service: str
+    namespace: str
+    plan: Plan | None
+    basis: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,9 @@ class Scope:
     """What is asked.
 
     `exec_seconds` for one command in a pod, `request_seconds` for one request to an endpoint. `logs`: of the GPU stack, of pods
-    that are not well, of kubelets. `round_trip` goes through the whole service, `store` keeps something in vector stores for a moment; both need `endpoints`. `key` is the API key of
-    the service's servers, `health` component -> path. `cap_test` makes throw-away pods, with `cap_image` where it is named.
+    that are not well, of kubelets. `round_trip` goes through the whole service, `store` keeps something in vector stores for a
+    moment; both need `endpoints`. `key` is the API key of the service's servers, `health` component -> path. `cap_test` makes
+    throw-away pods, with `cap_image` where it is named.
     """
 
     exec_seconds: float = EXEC_SECONDS

@@ -26,14 +26,12 @@ def reasons(tried: Attempt) -> tuple[Reason, ...]:
         found += _no_nodes(tried)
         return tuple(dict.fromkeys(found))
     without = [name for name, made in tried.choices.items() if not made.options]
-    for name in without:
-        found += _no_slot(tried, name)
+    found += _no_slot(tried, without)
     if not without and not tried.blocked:
         alone = [name for name in tried.choices if not _fits_alone(tried, name)]
         if tried.answer.complete:
             found += _in_the_way(tried, alone)
-        for name in alone:
-            found.append(_no_room(tried, name))
+        found += _no_room(tried, alone)
         if not alone:
             found.append(_sum(tried))
         found += _wished_together(tried)
@@ -60,11 +58,23 @@ def _no_nodes(tried: Attempt) -> list[Reason]:
     ]
 
 
-def _no_slot(tried: Attempt, name: str) -> list[Reason]:
-    made = tried.choices[name]
-    modes = "; ".join(f"{mode}: {made.refused[mode].text}" for mode in MODE_ORDER if mode in made.refused)
-    hint = next((made.refused[mode].hint for mode in MODE_ORDER if mode in made.refused and made.refused[mode].hint), "")
-    return [Reason("no-slot", f"{name}: no node has or could have a slot for it ({modes})", hint)]
+def _no_slot(tried: Attempt, names: list[str]) -> list[Reason]:
+    """Why no node has a slot, components of the same refusals in one reason."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        refused = tried.choices[name].refused
+        known = [refused[mode] for mode in MODE_ORDER if mode in refused]
+        modes = "; ".join(f"{mode}: {refused[mode].text}" for mode in MODE_ORDER if mode in refused)
+        hint = next((reason.hint for reason in known if reason.hint), "")
+        alike.setdefault((modes, hint), []).append(name)
+    return [
+        Reason(
+            "no-slot",
+            f"{listed(same)}: no node has or could have a slot for {'it' if len(same) == 1 else 'them'} ({modes})",
+            hint,
+        )
+        for (modes, hint), same in alike.items()
+    ]
 
 
 def _in_the_way(tried: Attempt, alone: list[str]) -> tuple[Reason, ...]:
@@ -118,16 +128,18 @@ def _alone(tried: Attempt, name: str) -> Problem:
     )
 
 
-def _no_room(tried: Attempt, name: str) -> Reason:
-    component = tried.posed.problem.component(name)
-    places = [text for node in sorted(tried.offered.cards) if (text := _node(tried, node, component.options))]
-    made = tried.choices[name]
-    smallest = min(component.options, key=lambda option: made.sizing[option].minimum_bytes)
-    return Reason(
-        "no-room",
-        f"{name}: no room for {plural(component.replicas, 'replica')} of {gib(made.sizing[smallest].minimum_bytes)} on "
-        f"{plural(smallest.count, 'card')} each: {'; '.join(places) or 'no node offers its slots'}",
-    )
+def _no_room(tried: Attempt, names: list[str]) -> list[Reason]:
+    """What the nodes offer to components that do not fit even alone, those that are offered the same in one reason."""
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        component = tried.posed.problem.component(name)
+        made = tried.choices[name]
+        smallest = min(component.options, key=lambda option: made.sizing[option].minimum_bytes)
+        places = [text for node in sorted(tried.offered.cards) if (text := _node(tried, node, component.options))]
+        wanted = f"{plural(component.replicas, 'replica')} of {gib(made.sizing[smallest].minimum_bytes)}"
+        what = f"{name}: no room for {wanted} on {plural(smallest.count, 'card')} each"
+        alike.setdefault("; ".join(places) or "no node offers its slots", []).append(what)
+    return [Reason("no-room", f"{'; '.join(same)}: {places}") for places, same in alike.items()]
 
 
 def _node(tried: Attempt, node: str, options: tuple[Option, ...]) -> str:

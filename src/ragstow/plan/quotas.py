@@ -6,12 +6,14 @@ The service's own pods count as free, as everywhere in a plan. Quotas with scope
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ragstow import quantity
 from ragstow.cluster.demand import pod_demand
 from ragstow.cluster.objects import Pod
 from ragstow.errors import InputError, Reason
+from ragstow.plan.refusing import gib, plural
 from ragstow.plan.situation import Situation
 from ragstow.spec.model import Service
 
@@ -19,12 +21,25 @@ _REQUESTS, _LIMITS = "requests.", "limits."
 _CLAIMS = ".deviceclass.resource.k8s.io/devices"
 
 
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One line of a quota: `key` as written ("requests.cpu"), the resource it counts, its limit and what is left of it (CPU in
+    millicores, memory in bytes); `written` is the limit as it stands there."""
+
+    quota: str
+    key: str
+    resource: str
+    hard: int
+    left: int
+    written: str
+
+
 def gpu_quota(situation: Situation) -> dict[str, int]:
     """Extended resource name -> how many the service may still ask for in its namespace."""
     left: dict[str, int] = {}
-    for _, resource, amount in _left(situation):
-        if "/" in resource and not resource.endswith(_CLAIMS):
-            left[resource] = min(amount, left.get(resource, amount))
+    for item in limits(situation):
+        if "/" in item.resource and not item.resource.endswith(_CLAIMS):
+            left[item.resource] = min(item.left, left.get(item.resource, item.left))
     return left
 
 
@@ -35,22 +50,24 @@ def exceeded(situation: Situation, service: Service) -> list[Reason]:
         "memory": sum(item.memory.value * item.replicas for item in service.components),
         "pods": sum(item.replicas for item in service.components),
     }
-    units = {"cpu": "millicores of CPU", "memory": "bytes of memory", "pods": "pods"}
-    return [
-        Reason(
-            "quota",
-            f"ResourceQuota {situation.namespace}/{name} leaves {amount} {units[resource]}, the service asks for "
-            f"{wanted[resource]}",
-            "a larger quota, or fewer replicas",
-        )
-        for name, resource, amount in _left(situation)
-        if resource in wanted and wanted[resource] > amount
-    ]
+    found = []
+    for item in limits(situation):
+        if item.resource in wanted and wanted[item.resource] > item.left:
+            asked, left = (_amount_text(item.resource, amount) for amount in (wanted[item.resource], item.left))
+            text = f"ResourceQuota {situation.namespace}/{item.quota} leaves {left}, the service asks for {asked} ({item.key})"
+            found.append(Reason("quota", text, "a larger quota, or fewer replicas"))
+    return found
 
 
-def _left(situation: Situation) -> list[tuple[str, str, int]]:
-    """(quota, resource, what is left); cpu in millicores, memory in bytes."""
-    found: list[tuple[str, str, int]] = []
+def _amount_text(resource: str, amount: int) -> str:
+    if resource == "cpu":
+        return f"{amount / 1000:g} CPU"
+    return f"{gib(amount)} of memory" if resource == "memory" else plural(amount, "pod")
+
+
+def limits(situation: Situation) -> list[Limit]:
+    """Every limit of the namespace's quotas that a plan has to keep."""
+    found: list[Limit] = []
     for item in situation.snapshot.of("ResourceQuota"):
         if item.namespace != situation.namespace:
             continue
@@ -69,7 +86,8 @@ def _left(situation: Situation) -> list[tuple[str, str, int]]:
                 taken, own = sum(1 if resource == "pods" else pod_demand(pod, resource) for pod in pods), 0
             limit = _amount(hard, resource)
             if limit is not None:
-                found.append((item.name, resource, max(limit - taken + own, 0)))
+                left = max(limit - taken + own, 0)
+                found.append(Limit(item.name, str(name), resource, limit, left, str(hard)))
     return found
 
 

@@ -5,12 +5,16 @@ A `Relaxation` lifts one promise or wish; a `Lever` makes one component smaller 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
+from ragstow import quantity
 from ragstow.facts import Facts
+from ragstow.plan.openings import Opening
 from ragstow.plan.refusing import listed
+from ragstow.quantity import Quantity
 from ragstow.spec.model import GIVEN, SHARING_MODES, Component, Service, Toleration
 
 Change = Callable[[Service], Service]
@@ -89,12 +93,53 @@ def levers(service: Service, facts: Facts) -> list[list[Step]]:
     return [steps for steps in found if steps]
 
 
-def together(steps: list[Step]) -> tuple[str, dict[str, Any]]:
+def requests(service: Service) -> list[list[list[Step]]]:
+    """Levers for smaller requests of CPU, of memory, and of both: each of one component, then of all, from gentle to hard.
+
+    Three quarters, a half, a quarter; what somebody did not measure stays his to judge, so the old amount is said too.
+    """
+    asked = [(component,) for component in service.components]
+    groups = [*asked, service.components] if len(asked) > 1 else asked
+    return [
+        [[_requests(group, fields, part) for part in _PARTS] for group in groups]
+        for fields in (("cpu",), ("memory",), ("cpu", "memory"))
+    ]
+
+
+_PARTS = (Fraction(3, 4), Fraction(1, 2), Fraction(1, 4))
+
+
+def _requests(components: tuple[Component, ...], fields: tuple[str, ...], part: Fraction) -> Step:
+    texts: list[str] = []
+    changes: list[tuple[str, Any]] = []
+    made: list[Change] = []
+    for component in components:
+        words = []
+        for field in fields:
+            old: Quantity = getattr(component, field)
+            unit = quantity.parse("1m" if field == "cpu" else "1Mi").nano
+            amount = max(int(old.nano * part) // unit, 1) * unit
+            new = quantity.parse(quantity.canonical(replace(old, nano=amount)))
+            words.append(f"{field} {new} instead of {old}")
+            changes.append((f"spec.components[{component.name}].{field}", str(new)))
+            made.append(_with(component.name, **{field: new}))
+        texts.append(f"{component.name}: {' and '.join(words)}")
+
+    def change(service: Service) -> Service:
+        for one in made:
+            service = one(service)
+        return service
+
+    return Step("; ".join(texts), tuple(changes), change)
+
+
+def together(steps: Sequence[Step | Opening]) -> tuple[str, dict[str, Any]]:
     """Several steps as one sentence and one set of changes; isolation of all components reads as one."""
     changes: dict[str, Any] = {}
     for step in steps:
         for path, value in step.changes:
-            changes[path] = [*changes[path], *value] if path in changes and isinstance(value, list) else value
+            known = changes.get(path)
+            changes[path] = [*known, *value] if known is not None and isinstance(value, list) else value
     isolated: dict[str, list[str]] = {}
     texts: list[str] = []
     for step in steps:

@@ -6,18 +6,20 @@ of the cluster are tried with the promises as they are, and where that does not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragstow.cluster.owners import Owners
 from ragstow.errors import InputError
-from ragstow.plan import whatif
+from ragstow.plan import exact, whatif
 from ragstow.plan.attempt import Attempt, attempt
 from ragstow.plan.change import holders
 from ragstow.plan.model import Alternative
+from ragstow.plan.obstacles import ample
+from ragstow.plan.openings import Opening, openings, raised
 from ragstow.plan.refusing import listed, plural
-from ragstow.plan.relaxing import Step, levers, relaxations, together
+from ragstow.plan.relaxing import Step, levers, relaxations, requests, together
 from ragstow.plan.situation import Situation
 from ragstow.spec.model import Service
 
@@ -67,9 +69,13 @@ def ways_out(tried: Attempt) -> tuple[Alternative, ...]:
     if tried.offered.cards:
         for lever in levers(service, tried.situation.facts):
             _smaller(search, lever)
-    _cluster(search, steps)
+    if _too_large(tried):
+        _requests(search)
+    opened = openings(tried)
+    _opened(search, opened)
+    _cluster(search, [*steps, *opened])
     if not search.ways:
-        _both(search, steps)
+        _both(search, [*steps, *opened])
     return tuple(way for _, _, way in sorted(search.ways, key=lambda item: item[:2])[:_MOST_SHOWN])
 
 
@@ -83,24 +89,66 @@ def _taints(tried: Attempt) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
-def _apply(service: Service, steps: Iterable[Step]) -> Service:
+def _too_large(tried: Attempt) -> bool:
+    """Whether smaller requests of CPU and memory could help: a quota counts them, or nodes with more of both would do."""
+    if tried.blocked:
+        return True
+    ready = bool(tried.offered.cards) and all(made.options for made in tried.choices.values())
+    return ready and exact.fewest(ample(tried.posed.problem, cpu=True, memory=True)).verdict is not None
+
+
+def _changed(search: _Search, steps: Iterable[Step | Opening], situation: Situation | None) -> Attempt | None:
+    """The attempt with all these changes of the description and of the cluster, where it fits."""
+    service, place = search.tried.service, situation or search.tried.situation
     for step in steps:
-        service = step.apply(service)
-    return service
+        if isinstance(step, Opening):
+            place = step.open(place)
+        else:
+            service = step.apply(service)
+    return search.fits(service, place)
 
 
-def _fewest(search: _Search, steps: list[Step], situation: Situation | None) -> tuple[list[Step], Attempt] | None:
+_Kept = tuple[list[Step | Opening], Attempt]
+
+
+def _fewest(search: _Search, steps: Sequence[Step | Opening], situation: Situation | None) -> _Kept | None:
     """As few of these steps as suffice: all at once, then each taken back where the rest suffices."""
-    made = search.fits(_apply(search.tried.service, steps), situation)
+    made = _changed(search, steps, situation)
     if made is None:
         return None
     kept = list(steps)
     for step in steps:
         fewer = [other for other in kept if other is not step]
-        found = search.fits(_apply(search.tried.service, fewer), situation) if fewer or situation else None
+        found = _changed(search, fewer, situation) if fewer or situation else None
         if found is not None:
             kept, made = fewer, found
-    return kept, made
+    return _measured(search, kept, made, situation)
+
+
+def _measured(search: _Search, steps: list[Step | Opening], made: Attempt, situation: Situation | None) -> _Kept | None:
+    """Quotas that were set aside, raised to what the service takes instead, and tried so."""
+    if not any(isinstance(step, Opening) and step.changes[0][0] == "cluster.quota" for step in steps):
+        return steps, made
+    exactly = raised(search.tried.situation, made)
+    steps = [exactly if isinstance(step, Opening) and step.changes[0][0] == "cluster.quota" else step for step in steps]
+    found = _changed(search, steps, situation)
+    return None if found is None else (steps, found)
+
+
+def _opened(search: _Search, opened: list[Opening]) -> None:
+    """Each opening alone; where none does, as few nodes together as suffice."""
+    alone = False
+    for opening in opened:
+        found = _fewest(search, [opening], None)
+        if found is not None:
+            alone = True
+            text, changes = together(found[0])
+            search.add(_SMALLER - 1, text, changes, found[1])
+    if not alone and len(opened) > 1:
+        found = _fewest(search, opened, None)
+        if found is not None:
+            text, changes = together(found[0])
+            search.add(_SMALLER + len(found[0]), text, changes, found[1])
 
 
 def _promises(search: _Search, steps: list[Step]) -> None:
@@ -128,9 +176,26 @@ def _smaller(search: _Search, lever: list[Step]) -> None:
             return
 
 
-def _both(search: _Search, steps: list[Step]) -> None:
+def _requests(search: _Search) -> None:
+    """Less CPU, less memory; both only where neither alone does."""
+    *singly, both = requests(search.tried.service)
+    before = len(search.ways)
+    for levers_ in (*singly, both):
+        if levers_ is both and len(search.ways) > before:
+            return
+        for lever in levers_:
+            _smaller(search, lever)
+
+
+def _both(search: _Search, steps: Sequence[Step | Opening]) -> None:
     """Where nothing alone does: the hardest step of one lever with as few promises lifted as suffice."""
-    for lever in levers(search.tried.service, search.tried.situation.facts):
+    found = _fewest(search, steps, None) if steps else None
+    if found is not None:
+        text, changes = together(found[0])
+        search.add(_SMALLER + len(found[0]), text, changes, found[1])
+        return
+    service = search.tried.service
+    for lever in (*levers(service, search.tried.situation.facts), *(group[-1] for group in requests(service))):
         for step in lever if _mixed(lever) else lever[-1:]:
             found = _fewest(search, [*steps, step], None)
             if found is not None:
@@ -144,7 +209,7 @@ def _mixed(lever: list[Step]) -> bool:
     return lever[0].changes[0][0].endswith((".quantization", ".model", ".tensorParallel"))
 
 
-def _cluster(search: _Search, steps: list[Step]) -> None:
+def _cluster(search: _Search, steps: Sequence[Step | Opening]) -> None:
     situation = search.tried.situation
     changed = whatif.with_dra(situation)
     if changed is not None and _release(search) >= whatif.DRA_SINCE:
@@ -171,7 +236,7 @@ def _release(search: _Search) -> tuple[int, ...]:
 
 
 def _with_cluster(
-    search: _Search, steps: list[Step], changed: Situation, cost: int, text: str, changes: dict[str, Any]
+    search: _Search, steps: Sequence[Step | Opening], changed: Situation, cost: int, text: str, changes: dict[str, Any]
 ) -> bool:
     made = search.fits(search.tried.service, changed)
     if made is not None:
@@ -216,7 +281,7 @@ def _without(search: _Search, refs: list[str], workloads: dict[str, list[str]]) 
     return made is not None
 
 
-def _more(search: _Search, steps: list[Step]) -> None:
+def _more(search: _Search, steps: Sequence[Step | Opening]) -> None:
     """The fewest further cards of each product on one more node; of a cluster without GPUs the smallest product that does."""
     situation = search.tried.situation
     templates: dict[str, str] = {}
@@ -237,7 +302,7 @@ def _more(search: _Search, steps: list[Step]) -> None:
                 return
 
 
-def _cards(search: _Search, steps: list[Step], product: str, make: Callable[[int], Situation]) -> bool:
+def _cards(search: _Search, steps: Sequence[Step | Opening], product: str, make: Callable[[int], Situation]) -> bool:
     most = min(max(search.tried.bound, _pods(search.tried.service)), _MOST_CARDS)
     if search.fits(search.tried.service, make(most)) is None:
         text = f"1 more {product} on another node"

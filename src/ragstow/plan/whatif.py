@@ -6,7 +6,7 @@ Each gives a new Situation that says in a sentence what is different; the origin
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -95,6 +95,36 @@ def without_pods(situation: Situation, keys: Sequence[str], note: str) -> Situat
     """The cluster when these pods ("namespace/name") are gone."""
     gone = [pod for pod in situation.snapshot.pods if pod.key in set(keys)]
     return situation.with_snapshot(situation.snapshot.replace(remove=gone), note)
+
+
+def reopened(situation: Situation, name: str) -> Situation:
+    """The cluster with a node uncordoned and ready, without the taints that the node controller sets for either."""
+    raw = _copy(situation.nodes[name], name)
+    raw["spec"].pop("unschedulable", None)
+    raw["spec"]["taints"] = [
+        taint for taint in raw["spec"].get("taints") or () if not str(taint.get("key")).startswith("node.kubernetes.io/")
+    ]
+    raw["status"]["conditions"] = [
+        {**item, "status": "True"} if item.get("type") == "Ready" else item for item in raw["status"].get("conditions") or ()
+    ]
+    return situation.with_snapshot(situation.snapshot.replace(put=[make(RawObject(raw))]), f"{name} is open to pods")
+
+
+def with_quotas(situation: Situation, values: Mapping[tuple[str, str], str | None]) -> Situation:
+    """Other limits in ResourceQuotas of the service's namespace.
+
+    Args:
+        situation: the cluster.
+        values: (quota, key) to its new limit; None takes the limit away.
+    """
+    put: list[KubeObject] = []
+    for item in situation.snapshot.of("ResourceQuota"):
+        if item.namespace == situation.namespace and any(quota == item.name for quota, _ in values):
+            raw = copy.deepcopy(dict(item.raw))
+            hard = {key: values.get((item.name, key), value) for key, value in (raw["spec"].get("hard") or {}).items()}
+            raw["spec"]["hard"] = {key: value for key, value in hard.items() if value is not None}
+            put.append(make(RawObject(raw)))
+    return situation.with_snapshot(situation.snapshot.replace(put=put), "larger ResourceQuotas")
 
 
 def _copy(node: Node, name: str) -> dict[str, Any]:

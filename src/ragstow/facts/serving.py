@@ -60,13 +60,14 @@ class Serving:
     `images` are tried by compute capability before `image`; `cpu_image` is for pods without a GPU. `model_dir` keeps model
     files, `data_dir` the data of a store. `start_seconds` is the time a start may take beside reading the weights at
     `load_mib_per_second`. `wait` is the interpreter in the image that can run a few lines of Python. `group` is the fsGroup
-    under which an unprivileged image can write its volume.
+    under which an unprivileged image can write its volume, `user` whom the container runs as where the image would start as
+    root to become somebody else. `health`, `ready` and `live` are pages; without any the port is tried. One of `needs_env` must
+    be given, or the image does not start. `port_name` is what the port is called in pods and Services.
     """
 
     engine: Text
     image: Text
     port: Port
-    health: Text
     start_seconds: Count
     source: Text
     checked: Date
@@ -76,6 +77,8 @@ class Serving:
     args: tuple[str, ...] = ()
     flags: EngineFlags = EngineFlags()
     more_ports: Mapping[str, int] = field(default_factory=dict)
+    port_name: Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9-]{0,14}$")] = "http"
+    health: Text | None = None
     ready: str | None = None
     live: str | None = None
     model_dir: str | None = None
@@ -83,6 +86,8 @@ class Serving:
     env: Mapping[str, str] = field(default_factory=dict)
     token_env: str | None = None
     group: int | None = None
+    user: int | None = None
+    needs_env: tuple[str, ...] = ()
     shm_mib: Mib | None = None
     shm_mib_per_card: Mib | None = None
     load_mib_per_second: Mib | None = None

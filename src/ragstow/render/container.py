@@ -66,16 +66,21 @@ def environment(item: Item) -> list[Manifest]:
 
 
 def ports(item: Item) -> list[Manifest]:
-    """Named container ports; the first one is `http`."""
+    """Named container ports; the one that serves comes first."""
     if item.port is None:
         return []
-    made = [{"name": "http", "containerPort": item.port, "protocol": "TCP"}]
+    made = [{"name": port_name(item), "containerPort": item.port, "protocol": "TCP"}]
     if item.serving is not None:
         more = dict(item.serving.more_ports)
         if item.serving.peers and item.component.replicas > 1:
             more["peers"] = item.serving.peers.port
         made += [{"name": name, "containerPort": number, "protocol": "TCP"} for name, number in more.items()]
     return made
+
+
+def port_name(item: Item) -> str:
+    """What the serving port is called."""
+    return item.serving.port_name if item.serving is not None else "http"
 
 
 def resources(item: Item) -> Manifest:
@@ -112,7 +117,7 @@ def probes(item: Item) -> Manifest:
     serving = item.serving
 
     def probe(path: str | None) -> Manifest:
-        return {"httpGet": {"path": path, "port": "http"}} if path else {"tcpSocket": {"port": "http"}}
+        return {"httpGet": {"path": path, "port": port_name(item)}} if path else {"tcpSocket": {"port": port_name(item)}}
 
     health = serving.health if serving else None
     ready = (serving.ready or health) if serving else None

@@ -56,6 +56,7 @@ def pod_spec(context: Context, item: Item, unit: Unit, headless: str | None, cla
     tolerations = _tolerations(planned.tolerations, service.placement.tolerations)
     affinity = _affinity(item)
     group = item.serving.group if item.serving else None
+    user = item.serving.user if item.serving else None
     claim = {"resourceClaimName": unit.claim} if unit.claim else {"resourceClaimTemplateName": unit.template}
     return {
         **({"runtimeClassName": planned.runtime_class} if planned.runtime_class else {}),
@@ -64,6 +65,7 @@ def pod_spec(context: Context, item: Item, unit: Unit, headless: str | None, cla
         "terminationGracePeriodSeconds": item.serving.stop_seconds if item.serving else 30,
         "securityContext": {
             "seccompProfile": {"type": "RuntimeDefault"},
+            **({"runAsUser": user, "runAsGroup": group or user, "runAsNonRoot": True} if user is not None else {}),
             **({"fsGroup": group, "fsGroupChangePolicy": "OnRootMismatch"} if group is not None else {}),
         },
         **({"imagePullSecrets": [{"name": name} for name in service.image_pull_secrets]} if service.image_pull_secrets else {}),
@@ -105,9 +107,8 @@ def wait_container(context: Context, item: Item) -> Manifest | None:
 
 def health_url(item: Item) -> str | None:
     """Where a component's Service says that it is healthy; None where it serves no such page."""
-    if item.port is None or item.serving is None:
-        return None
-    return f"http://{names.of(item)}:{item.port}{item.serving.ready or item.serving.health}"
+    page = (item.serving.ready or item.serving.health) if item.serving is not None else None
+    return f"http://{names.of(item)}:{item.port}{page}" if page and item.port is not None else None
 
 
 def _affinity(item: Item) -> Manifest:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ragstow.render import claims, names
-from ragstow.render.container import start_seconds
+from ragstow.render.container import port_name, start_seconds
 from ragstow.render.model import Context, Item, NodePart, Step
 from ragstow.render.nodes.common import KUBELET_LOG
-from ragstow.render.podspec import WAIT_SECONDS, wait_container
+from ragstow.render.podspec import WAIT_SECONDS, health_url, wait_container
 from ragstow.render.rehearsalwords import rehearsed
 from ragstow.render.units import units
 
@@ -237,7 +237,7 @@ def _acceptance(context: Context) -> list[Step]:
                 "none of the service",
             )
         )
-    answers = [item for item in context.items if item.port is not None and item.serving is not None]
+    answers = [item for item in context.items if health_url(item) is not None]
     if answers:
         made.append(
             Step(
@@ -253,7 +253,7 @@ def _acceptance(context: Context) -> list[Step]:
         )
     served = [item for item in context.items if item.port is not None]
     if served:
-        lines = "; ".join(f"{item.name}: http://{names.of(item)}.{namespace}.svc:{item.port}" for item in served)
+        lines = "; ".join(f"{item.name}: {port_name(item)}://{names.of(item)}.{namespace}.svc:{item.port}" for item in served)
         made.append(Step("Where clients find it", f"{lines}."))
     return made
 

@@ -54,6 +54,17 @@ def _required(known: Known, facts: Facts, where: Where) -> Iterator[InputError]:
     if shape.image is None and facts.serving.get(engine.name) is None:
         hint = f"image: of {engine.title}"
         yield _error(where, known, "image", "image-missing", f"the facts have no image of {engine.title}", hint)
+    serving = facts.serving.get(engine.name)
+    named = {item.name for item in shape.env or ()}
+    # An image of one's own may call these variables otherwise.
+    if serving is not None and shape.image is None and serving.needs_env and not named & set(serving.needs_env):
+        first = serving.needs_env[0]
+        said = f"{engine.title} does not start without {first}"
+        hint = f"env: [{{name: {first}, valueFrom: {{secretKeyRef: {{name: a Secret of yours, key: its key}}}}}}]"
+        yield _error(where, known, "env", "env-missing", said, hint)
+    if serving is not None and serving.data_dir and serving.peers is None and (shape.replicas or 1) > 1:
+        said = f"replicas of {engine.title} are no cluster: each would keep its own data behind one Service"
+        yield _error(where, known, "replicas", "replicas-apart", said, "replicas: 1, or an operator of your own for it")
     if known.gpu != "never" and shape.footprint is None and engine.sizing in ("none", "host"):
         said = f"ragstow cannot sum the GPU memory of {engine.title}"
         yield _error(where, known, "footprint", "footprint-missing", said, "measure it: footprint: {memoryMiB: ...}")

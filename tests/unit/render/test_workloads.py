@@ -11,8 +11,8 @@ import pytest
 from ragstow import facts
 from ragstow.render import render
 from ragstow.render.flags import without
-from ragstow.spec.model import Service
-from render_plans import LLM, SCENARIOS, Scenario, component, exclusive, got, mps_external, plan, research
+from ragstow.spec.model import EnvVar, Service
+from render_plans import LLM, NO_GPU, SCENARIOS, Scenario, component, exclusive, got, mps_external, plan, research
 
 FACTS = facts.load()
 
@@ -279,3 +279,29 @@ def test_an_encoder_on_a_cpu_gets_the_image_for_it() -> None:
     scenario = Scenario(service, plan(service, (got("embedder", NO_GPU),), (), exclusive().plan.cluster.plugin))
     [workload] = workloads(scenario).values()
     assert workload["spec"]["template"]["spec"]["containers"][0]["image"].endswith(":cpu-1.9")
+
+
+def test_postgres_runs_as_its_own_user_and_is_tried_on_its_port() -> None:
+    scenario = exclusive()
+    secret = EnvVar("POSTGRES_PASSWORD", value_from={"secretKeyRef": {"name": "tables", "key": "password"}})
+    tables = component("tables", "vector-store", engine="pgvector", version="18", env=(secret,))
+    service = replace(scenario.service, components=(tables,))
+    planned = plan(service, (got("tables", NO_GPU),), (), scenario.plan.cluster.plugin)
+    rendered = render(service, planned, FACTS)
+    made = {(item["kind"], item["metadata"]["name"]): item for item in rendered.objects}
+    pod = made["StatefulSet", "support-tables"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["image"] == "docker.io/pgvector/pgvector:pg18"
+    # The images of docker-library/postgres keep data of 18 and later below /var/lib/postgresql; their user is 999.
+    assert container["volumeMounts"] == [{"name": "data", "mountPath": "/var/lib/postgresql"}]
+    environment = {item["name"]: item for item in container["env"]}
+    assert environment["PGDATA"]["value"].startswith("/var/lib/postgresql/")
+    assert "value" not in environment["POSTGRES_PASSWORD"]
+    security = pod["securityContext"]
+    assert (security["runAsUser"], security["runAsGroup"], security["fsGroup"]) == (999, 999, 999)
+    assert container["readinessProbe"]["tcpSocket"] == {"port": "postgres"}
+    [port] = made["Service", "support-tables"]["spec"]["ports"]
+    assert (port["name"], port["port"], port["targetPort"]) == ("postgres", 5432, "postgres")
+    steps = next(file.text for file in rendered.files if file.path == "STEPS.md")
+    assert "postgres://support-tables.rag.svc:5432" in steps
+    assert "support-tables:http/proxy" not in steps

@@ -150,6 +150,18 @@ def placement(line: str) -> str:
         ("name: llm, role: llm, model: ./nowhere", "model", "folder of another machine", "modelConfig"),
         ("name: llm, role: llm, model: my/own, modelConfig: {hidden_size: 4096}", "model", "no positive num_hidden_layers", ""),
         (
+            "name: tables, role: vector-store, engine: pgvector",
+            "env",
+            "does not start without POSTGRES_PASSWORD",
+            "secretKeyRef",
+        ),
+        (
+            "name: tables, role: vector-store, engine: pgvector, replicas: 2, env: [{name: POSTGRES_PASSWORD, value: x}]",
+            "replicas",
+            "replicas of PostgreSQL with pgvector are no cluster",
+            "replicas: 1",
+        ),
+        (
             "name: llm, role: llm, model: Qwen/Qwen2.5-7B-Instruct, cache: {size: 40Gi, accessMode: RWO}",
             "accessMode",
             "is not one of",

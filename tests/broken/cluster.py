@@ -44,6 +44,14 @@ class Cluster:
         for item in objects:
             self.add(item)
 
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Cluster:
+        """The objects and texts of a saved folder."""
+        made = cls()
+        made.objects = [copy.deepcopy(dict(item.raw)) for item in snapshot.everything]
+        made.version, made.attachments = snapshot.version, dict(snapshot.attachments)
+        return made
+
     # finding
 
     def all(self, kind: str) -> Iterator[Raw]:

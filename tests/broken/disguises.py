@@ -30,7 +30,9 @@ def other_names(cluster: Cluster, wanted: Wanted) -> Wanted:
     """Namespaces, nodes, workloads and their pods are called otherwise, everywhere: in texts, labels and files too."""
     names: dict[str, str] = {}
     for item in cluster.objects:
-        meta = item["metadata"]
+        meta = item.get("metadata")
+        if not meta:
+            continue  # a kubelet's configuration
         if item["kind"] in _WORKLOADS and not meta["name"].startswith("kube-"):
             names.setdefault(meta["name"], "")
         if meta.get("namespace") and meta["namespace"] not in _OURS:
@@ -166,8 +168,8 @@ def without_bystanders(cluster: Cluster, wanted: Wanted) -> Wanted:
         item for item in cluster.objects if item["kind"] not in _BYSTANDERS or item["kind"] == kind or _needed(item, wanted)
     ]
     for item in cluster.objects:
-        item["metadata"].pop("managedFields", None)
-        item["metadata"].pop("resourceVersion", None)
+        for key in ("managedFields", "resourceVersion"):
+            item.get("metadata", {}).pop(key, None)
     return wanted
 
 

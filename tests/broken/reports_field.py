@@ -242,6 +242,150 @@ def the_old_pod_is_still_terminating() -> tuple[Cluster, Wanted]:
     return c, Wanted("rolling-update-gpu-deadlock", "Deployment rag/llm", ("rag/llm-2-bbbbb",))
 
 
+@defect
+def kais_queue_at_the_top() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("k1", {GPU: 8}))
+    c.add(thing("Queue", "default-parent-queue", api="scheduling.run.ai/v2", spec={"resources": {}}))
+    c.add(thing("Queue", "default-queue", api="scheduling.run.ai/v2", spec={"parentQueue": "default-parent-queue"}))
+    c.add(thing("Queue", "burst-queue", api="scheduling.run.ai/v2", spec={"resources": {"gpu": {"quota": 0, "limit": -1}}}))
+    p = c.add(
+        pod(
+            "train-pod",
+            "lab",
+            ENGINE,
+            waits("Unable to schedule pod"),
+            "",
+            None,
+            {"kai.scheduler/queue": "burst-queue"},
+            schedulerName="kai-scheduler",
+        )
+    )
+    c.event(p, "PodGrouperWarning", 'Pod "train-pod" not found', "pod-grouper")
+    c.event(p, "Unschedulable", "Unable to schedule pod", "kai-scheduler")
+    return c, Wanted("queue-misconfigured", "Pod lab/train-pod", ("lab/train-pod",), mentions=("burst-queue",))
+
+
+@defect
+def kais_queue_of_another_pool() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("k1", {GPU: 8}, {"kai.scheduler/node-pool": "workers"}))
+    c.add(thing("Queue", "parent", api="scheduling.run.ai/v2", spec={}, labels={"kai.scheduler/node-pool": "workers"}))
+    c.add(
+        thing(
+            "Queue",
+            "worker-queue",
+            api="scheduling.run.ai/v2",
+            spec={"parentQueue": "parent"},
+            labels={"kai.scheduler/node-pool": "workers"},
+        )
+    )
+    c.add(
+        pod(
+            "job-0",
+            "lab",
+            ENGINE,
+            waits("Unable to schedule pod"),
+            "",
+            ("StatefulSet", "job"),
+            {"kai.scheduler/queue": "worker-queue"},
+            schedulerName="kai-scheduler",
+        )
+    )
+    return c, Wanted("queue-misconfigured", "StatefulSet lab/job", ("lab/job-0",), mentions=("node pool",))
+
+
+@defect
+def the_plugin_may_not_read_the_memory_of_slices() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("a100", {}, PCI | {"nvidia.com/mig.capable": "true", "nvidia.com/mig.strategy": "mixed"}))
+    c.add(
+        pod(
+            "nvidia-device-plugin-daemonset-ff",
+            "kube-system",
+            PLUGIN,
+            crashes(),
+            "a100",
+            ("DaemonSet", "nvidia-device-plugin-daemonset"),
+        )
+    )
+    c.attachments["logs/nvidia-device-plugin-daemonset-ff.log"] = (
+        "E1130 error starting plugins: unable to add default resources to config: error visiting devices: error visiting device: error visiting device: error "
+        "getting device memory info: Insufficient Permissions\n"
+    )
+    return c, Wanted("mig-monitor-permission", "DaemonSet kube-system/nvidia-device-plugin-daemonset", None)
+
+
+@defect
+def cards_busy_for_clients_of_mps() -> tuple[Cluster, Wanted]:
+    labels = PCI | {
+        "nvidia.com/mps.capable": "true",
+        "nvidia.com/gpu.sharing-strategy": "mps",
+        "nvidia.com/gpu.replicas": "4",
+        "nvidia.com/gpu.count": "1",
+    }
+    c = Cluster("", node("g1", {GPU: 4}, labels | {"nvidia.com/gpu.product": "NVIDIA-L4-SHARED"}))
+    c.add(pod("vec-0", "rag", ENGINE, crashes(), "g1", ("StatefulSet", "vec")))
+    c.attachments["logs/vec-0.log"] = (
+        "Failed to allocate device vector A (error code all CUDA-capable devices are busy or unavailable)!\n"
+    )
+    return c, Wanted("mps-not-ready", "Node g1", ("rag/vec-0",))
+
+
+@defect
+def the_autoscaler_and_another_vendors_shares() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("g1", {"k8s.amazonaws.com/vgpu": 10}))
+    box = container("resnet", "x/r:1", {"k8s.amazonaws.com/vgpu": 4})
+    for n in range(2):
+        c.add(pod(f"busy-{n}", "rag", box, runs(), "g1", ("StatefulSet", "busy")))
+    p = c.add(pod("resnet-89-2469s", "rag", box, waits(), "", ("ReplicaSet", "resnet-89")))
+    c.event(
+        p,
+        "NotTriggerScaleUp",
+        "pod didn't trigger scale-up: 1 Insufficient k8s.amazonaws.com/vgpu",
+        "cluster-autoscaler",
+        kind="Normal",
+    )
+    return c, Wanted(
+        "autoscaler-sharing-unaware", "ReplicaSet rag/resnet-89", ("rag/resnet-89-2469s",), also=("gpu-exhausted",)
+    )
+
+
+@defect
+def karpenters_gpu_pool_is_at_its_limit_beside_others() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("cpu-1"))
+    p = c.add(pod("llm-1", "rag", ENGINE, waits(), "", ("StatefulSet", "llm")))
+    c.event(p, "FailedScheduling", 'Failed to schedule pod, incompatible with nodepool "spot-pool", daemonset overhead={"cpu":"1566m","pods":"11"}, no instance type has enough '
+            'resources, requirements=eks.amazonaws.com/instance-category In [c m t], resources={"cpu":"1566m","nvidia.com/gpu":"1","pods":"12"}; all available instance types '
+            "exceed limits for nodepool (NodePool=gpu-nodepool)", "karpenter")  # fmt: skip
+    return c, Wanted("nodepool-limit", "StatefulSet rag/llm", ("rag/llm-1",))
+
+
+@defect
+def a_node_class_that_allows_one_pod() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("cpu-1"))
+    c.add(thing("EC2NodeClass", "ep", api="karpenter.k8s.aws/v1", spec={"kubelet": {"maxPods": 1}}))
+    p = c.add(pod("llm-1", "rag", ENGINE, waits(), "", ("StatefulSet", "llm")))
+    c.event(p, "FailedScheduling", 'Failed to schedule pod, incompatible with nodepool "ep-base", daemonset overhead={"cpu":"150m","pods":"4"}, no instance type satisfied resources '
+            '{"cpu":"150m","nvidia.com/gpu":"1","pods":"5"} and requirements karpenter.k8s.aws/instance-family In [g5] (no instance type has enough resources)', "karpenter")  # fmt: skip
+    return c, Wanted("nodepool-limit", "StatefulSet rag/llm", ("rag/llm-1",))
+
+
+@defect
+def the_lost_card_is_named_at_admission() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("g1", {GPU: 8}, PCI))
+    text = ("Pod Allocate failed due to device plugin GetPreferredAllocation rpc failed with err: rpc error: code = Unknown desc = Unable to retrieve list of available "
+            "devices: error creating nvml.Device 5: nvml: GPU is lost, which is unexpected")  # fmt: skip
+    c.add(pod("rojin-2q6ld", "lab", ENGINE, refused("UnexpectedAdmissionError", text), "g1", ("Job", "rojin")))
+    return c, Wanted("gpu-unhealthy", "Node g1", None)
+
+
+@defect
+def devices_of_forcibly_deleted_pods() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("g1", {GPU: 8}, PCI))
+    text = "Pod Allocate failed due to requested number of devices unavailable for nvidia.com/gpu. Requested: 1, Available: 0, which is unexpected"
+    p = c.add(pod("job-aaaaa", "lab", ENGINE, refused("UnexpectedAdmissionError", text), "g1", ("Job", "job")))
+    c.event(p, "UnexpectedAdmissionError", text.removeprefix("Pod "), "kubelet")
+    return c, Wanted("kubelet-device-state-stale", "Node g1", None)
+
+
 def strangers() -> dict[str, Cluster]:
     """Troubles with no cause in the vocabulary."""
     made: dict[str, Cluster] = {}

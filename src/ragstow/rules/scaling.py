@@ -13,14 +13,17 @@ from ragstow.rules.waiting import Waiting, waiting
 REASONS = ("NotTriggerScaleUp", "FailedScaleUp", "FailedScheduling", "ScaleUpFailed")
 _LACKING = re.compile(
     r"Insufficient (?P<resource>[\w.-]+/[\w.-]+)"
-    r"|no instance type (?:satisfied|has enough) resources \{[^}]*\"(?P<unknown>nvidia\.com/[\w.-]+)\""
+    r"|no instance type (?:satisfied|has enough) resources\b.*?\{[^}]*\"(?P<unknown>[\w.-]+/[\w.-]*gpu[\w.-]*)\""
 )
 """cluster-autoscaler names the resource that its template lacks; Karpenter what no instance type that it may launch has."""
 _LIMIT = re.compile(
     r"(?i)max node group size reached|max(?:imum)? (?:cluster|node) (?:size|limit)|exceed[^,;]* limits? for"
     r"|limits? (?:of|for) (?:node ?pool|provisioner)|quota|insufficient capacity|out of (?:stock|resources)"
-    r"|ZONE_RESOURCE_POOL_EXHAUSTED|(?:in )?backoff after failed scale-up|max pods"
+    r"|had a required offering|ZONE_RESOURCE_POOL_EXHAUSTED|(?:in )?backoff after failed scale-up|max pods"
 )
+
+_SHARE = re.compile(r"\.shared$|vgpu|gpu-?mem|gpu-?cores?")
+_PODS = re.compile(r'"pods":"(\d+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,34 @@ def refusals(context: Context) -> Iterator[Refusal]:
             said = [event for event in context.events.about(pod) if _from_autoscaler(event, known)]
             if not said or said[0].reason in ("TriggeredScaleUp", "Nominated"):
                 continue
-            lacking, limit = _LACKING.search(said[0].message), _LIMIT.search(said[0].message)
-            yield Refusal(
-                group, said[0], (lacking["resource"] or lacking["unknown"]) if lacking else None, limit[0] if limit else None
-            )
+            yield _refusal(context, group, said[0])
             break
+
+
+def is_share(resource: str) -> bool:
+    """Whether a resource's name says that sharing makes it: no machine type has one of that name."""
+    return bool(_SHARE.search(resource))
+
+
+def _refusal(context: Context, group: Waiting, event: Event) -> Refusal:
+    lacking, limit = _LACKING.search(event.message), _LIMIT.search(event.message)
+    words = limit[0] if limit else _too_few_pods(context, event.message)
+    # Karpenter goes through all its pools: those without GPUs lack them whatever keeps the GPU pool from growing.
+    unknown = lacking["unknown"] if lacking and not words else None
+    return Refusal(group, event, (lacking["resource"] or unknown) if lacking else None, words)
+
+
+def _too_few_pods(context: Context, message: str) -> str | None:
+    """A node class that allows fewer pods for each node than the DaemonSets and this pod are."""
+    needed = [int(number) for number in _PODS.findall(message)]
+    for kind, group in (("EC2NodeClass", "karpenter.k8s.aws"), ("NodePool", "karpenter.sh")):
+        for item in context.snapshot.of(kind, group):
+            spec = item.raw.get("spec")
+            kubelet = spec.get("kubelet") if isinstance(spec, dict) else None
+            most = kubelet.get("maxPods") if isinstance(kubelet, dict) else None
+            if isinstance(most, int) and needed and most < max(needed):
+                return f"maxPods {most} of {kind} {item.name}"
+    return None
 
 
 def _from_autoscaler(event: Event, known: tuple[str, ...]) -> bool:

@@ -3,11 +3,24 @@ else is found beside it. With data missing the cause may stay unknown, but no ot
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from broken.disguises import DISGUISES, PARTIAL, Disguise
+import pytest
+import yaml
+
+from broken import Wanted
+from broken.cluster import Cluster
+from broken.disguises import DISGUISES, PARTIAL, Disguise, all_at_once
 from broken.everything import DEFECTS
 from broken.reports_field import strangers
+from ragstow.cli.diagnosis import make_context
+from ragstow.cluster.build import build
+from ragstow.cluster.read import read
+from ragstow.rules.run import diagnose
+from rules_support import FACTS
+from support import DATA
+
+CASES = sorted(path.parent for path in (DATA / "cases").glob("*/expect.yaml"))
 
 
 @pytest.mark.parametrize("disguise", DISGUISES, ids=lambda function: function.__name__.replace("_", " "))
@@ -39,6 +52,15 @@ def test_missing_data(name: str, disguise: Disguise) -> None:
     disguise(cluster, wanted)
     found = [(f.cause, [str(ref) for ref in f.objects[:3]], f.held, f.headline) for f in cluster.report().findings]
     assert not found or found[0][0] in (wanted.cause, *wanted.also), found
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
+def test_reported_case_in_disguise(path: Path) -> None:
+    cause = yaml.safe_load((path / "expect.yaml").read_text(encoding="utf-8"))["cause"]
+    cluster = Cluster.of(read(str(path)))
+    all_at_once(cluster, Wanted(cause, "Node -"))
+    report = diagnose(make_context(build(cluster.objects, version=cluster.version, attachments=cluster.attachments), FACTS))
+    assert [finding.cause for finding in report.findings[:1]] == [cause]
 
 
 @pytest.mark.parametrize("name", sorted(strangers()))

@@ -68,10 +68,7 @@ from ragstow.inventory.model import NodeGpus
 from ragstow.rules.context import Context
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.scaling import refusals
-
-RENAMED = ".shared"
-"""How the plugin renames a shared resource: no machine has one of that name."""
+from ragstow.rules.scaling import is_share, refusals
 
 
 class AutoscalerSharingUnaware(Rule):
@@ -86,7 +83,7 @@ class AutoscalerSharingUnaware(Rule):
         for refusal in refusals(context):
             resource = refusal.lacking
             nodes = [node for node in context.inventory.nodes if resource in node.resources and _shares(node, str(resource))]
-            if resource is None or resource not in refusal.group.wants or not (nodes or resource.endswith(RENAMED)):
+            if resource is None or not context.requests(refusal.group.pod).get(resource) or not (nodes or is_share(resource)):
                 continue
             first = nodes[0].name if nodes else ""
             yield self.finding(
@@ -120,4 +117,4 @@ class AutoscalerSharingUnaware(Rule):
 
 
 def _shares(node: NodeGpus, resource: str) -> bool:
-    return node.resources[resource].capacity > 0 and (node.sharing in ("time-slicing", "mps") or resource.endswith(RENAMED))
+    return node.resources[resource].capacity > 0 and (node.sharing in ("time-slicing", "mps") or is_share(resource))

@@ -61,7 +61,7 @@ from collections.abc import Iterator
 from ragstow.rules.context import Context
 from ragstow.rules.model import Finding, Fix
 from ragstow.rules.rule import Rule
-from ragstow.rules.scaling import refusals
+from ragstow.rules.scaling import is_share, refusals
 
 
 class AutoscalerTemplateMissingGpu(Rule):
@@ -75,7 +75,7 @@ class AutoscalerTemplateMissingGpu(Rule):
         """One finding for each workload for which the autoscaler expects no GPU on a new node."""
         for refusal in refusals(context):
             resource = refusal.lacking
-            if resource is None or resource.endswith(".shared"):
+            if resource is None or is_share(resource):
                 continue  # shares are the plugin's work: autoscaler-sharing-unaware
             if resource not in refusal.group.wants or _offered(context, resource):
                 continue

@@ -123,6 +123,7 @@ _GATES = (
     "feature.node.kubernetes.io/cpu-model.vendor_id",
 )
 
+_FEW = 50
 _PLUGINS = ("device-plugin", "hami-device-plugin")
 _OPERATED = frozenset({"nvidia.com/gpu.deploy.operands", "nvidia.com/gpu.deploy.device-plugin"})
 """Labels of a node that the GPU Operator looks after: its plugin is on its way."""
@@ -204,9 +205,9 @@ class DevicePluginNotScheduled(Rule):
         offers = any(use.capacity for use in context.inventory.node(node.name).resources.values())
         if offers or context.stack.pods(*_PLUGINS, node=node.name) or context.inventory.node(node.name).sharing == "dra":
             return False
-        # Without any sign of a GPU on any node, a lone node that waits for a plugin is believed to be one.
-        alone = bool(groups) and not any(looks_like_gpu_node(context, other) for other in context.snapshot.nodes)
-        return looks_like_gpu_node(context, node) or (alone and len(_workers(context)) == 1 and node in _workers(context))
+        if looks_like_gpu_node(context, node):
+            return True
+        return bool(groups) and node.name == context.remember("lone-node", lambda: _lone(context))
 
     def _finding(
         self,
@@ -270,6 +271,15 @@ def _discovery_kept_off(context: Context, nodes: list[Node]) -> dict[ObjectRef, 
         if words:
             found[ObjectRef.of(item)] = tuple(dict.fromkeys(words))
     return found
+
+
+def _lone(context: Context) -> str:
+    """Without any sign of a GPU on any node, the only node that waiting pods could use is believed to have one; "" for none."""
+    if any(looks_like_gpu_node(context, node) for node in context.snapshot.nodes):
+        return ""
+    workers = _workers(context)
+    usable = [node.name for node in workers if unserved(context, [node.name])] if len(workers) <= _FEW else []
+    return usable[0] if len(usable) == 1 else ""
 
 
 def _workers(context: Context) -> list[Node]:

@@ -72,6 +72,7 @@ from ragstow.rules.index.logs import Log
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import gpu_nodes
 
 _LISTED = re.compile(
     r"^GPU (?P<list>\d+): .+\(UUID: |^\|\s+(?P<table>\d+)\s+\S.*\s(?:On|Off)\s+\|\s+[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:"
@@ -164,5 +165,10 @@ def _only_suspect(context: Context, log: Log) -> Pod | None:
     """A probe's output that names no pod belongs to the only pod of the data that has no GPU, where there is just one."""
     if log.node is not None or "probe" not in log.path or "host" in log.path:
         return None
-    pods = [pod for pod in context.snapshot.pods if pod.node and not pod.finished and not context.stack.roles(pod)]
+    gpus = {node.name for node in gpu_nodes(context)}
+    pods = [
+        pod
+        for pod in context.snapshot.pods
+        if pod.node and (not gpus or pod.node in gpus) and not pod.finished and not context.stack.roles(pod)
+    ]
     return pods[0] if len(pods) == 1 and not sum(_given(pods[0])) else None

@@ -68,7 +68,7 @@ class MpsNotReady(Rule):
         idle = {node.name for node in gpu_nodes(context) if not any(use.capacity for use in node.resources.values())}
         served = {node.name for node in gpu_nodes(context)} - idle
         said: set[str] = set()
-        for site, hits in by_node(context.texts.of_cause(self.cause)):
+        for site, hits in by_node(context.texts.of_cause(self.cause, strong=True)):
             if site.node in served or (site.node is None and served and not idle):
                 continue
             said.add(site.node or "")
@@ -78,6 +78,36 @@ class MpsNotReady(Rule):
             sharing = (wants.config or {}).get("sharing", {}) if wants is not None else {}
             if sharing.get("mps", {}).get("resources") and not context.stack.pods("mps-daemon", node=name):
                 yield self._finding(context, name, (ObjectRef("Node", "", name),), (), True)
+
+        yield from self._clients(context)
+
+    def _clients(self, context: Context) -> Iterator[Finding]:
+        """Pods on nodes with MPS shares whose programs find the cards busy: they do not reach the daemon."""
+        hits = [
+            hit
+            for hit in context.texts.of_cause(self.cause)
+            if not hit.signature.strong
+            and hit.text.pod is not None
+            and not context.stack.roles(hit.text.pod)
+            and hit.text.node is not None
+            and context.inventory.node(hit.text.node.name).sharing == "mps"
+        ]
+        for site, members in by_node(hits):
+            yield self.finding(
+                f"programs on {site.words} do not reach the MPS daemon: the cards are busy for them",
+                "The daemon holds the cards in exclusive-process mode; a process that does not find the daemon's pipe is turned away.",
+                Fix(
+                    "Look at the daemon's pod on the node and restart it; the pods need the plugin's mounts (CUDA_MPS_PIPE_DIRECTORY, /dev/shm) "
+                    "and must not use host PID or IPC settings of their own.",
+                    command="kubectl get pods -A -o wide | grep mps-control-daemon",
+                    disruption="none until the daemon is restarted; that restarts every client",
+                    check="the pod's log shows its CUDA context",
+                ),
+                (*site.objects, *map(ObjectRef.of, context.stack.pods("mps-daemon", node=site.node))),
+                evidence=evidence(members),
+                held=site.pods,
+                confidence="likely",
+            )
 
     def _finding(
         self, context: Context, node: str | None, objects: tuple[ObjectRef, ...], said: tuple[Evidence, ...], certain: bool

@@ -45,8 +45,10 @@ Quiet: the queue exists
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from ragstow.cluster.objects import KubeObject
 from ragstow.rules.context import Context
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
@@ -59,6 +61,9 @@ _SAID = re.compile(
     r"(?i)queue\b.*(?:not found|does not exist|doesn't exist|missing|is stopped|not active|inactive)|no queue|(?:Local|Cluster)Queue .*(?:doesn't|does not) exist"
 )
 
+_POOL = "kai.scheduler/node-pool"
+_SHARDS = "kai.scheduler"
+
 
 class QueueMisconfigured(Rule):
     """See the page above."""
@@ -70,7 +75,7 @@ class QueueMisconfigured(Rule):
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that waits for a queue that is not there."""
         for group in waiting(context):
-            trouble = _kai(context, group.pod.scheduler, dict(group.pod.labels)) if "kai" in group.pod.scheduler else ""
+            trouble = _kai(context, group.pod.scheduler, group.pod.labels) if "kai" in group.pod.scheduler else ""
             said = [entry for entry in group.evidence if _SAID.search(entry.value)]
             if trouble or (said and group.pod.scheduler != "default-scheduler"):
                 yield self._finding(group.objects, group.held, trouble or said[0].value, (*said, *group.evidence), group.since)
@@ -107,9 +112,26 @@ class QueueMisconfigured(Rule):
         )
 
 
-def _kai(context: Context, scheduler: str, labels: dict[str, str]) -> str:
-    queues = {item.name for group in _KAI_GROUPS for item in context.snapshot.of("Queue", group)}
+def _kai(context: Context, scheduler: str, labels: Mapping[str, str]) -> str:
+    queues = {item.name: item for group in _KAI_GROUPS for item in context.snapshot.of("Queue", group)}
     name = next((labels[key] for key in KAI_LABELS if key in labels), None)
     if name is None:
         return f"no label {KAI_LABELS[0]}, without which {scheduler} ignores the pod"
-    return f'queue "{name}" does not exist' if queues and name not in queues else ""
+    queue = queues.get(name)
+    if queue is None:
+        return f'queue "{name}" does not exist' if queues else ""
+    pool, asked = queue.labels.get(_POOL, ""), labels.get(_POOL, "")
+    shards = {str(_spec(item).get("partitionLabelValue") or "") for item in context.snapshot.of("SchedulingShard", _SHARDS)}
+    if pool != asked:
+        return f'queue "{name}" belongs to node pool {pool or "(default)"}, the pod to {asked or "(default)"} (label {_POOL})'
+    if pool and pool not in shards:
+        return f"no SchedulingShard serves node pool {pool} (partitionLabelValue)"
+    parents = {str(_spec(item).get("parentQueue")) for item in queues.values()}
+    if not _spec(queue).get("parentQueue") and (name in parents or len(queues) == 1 or any(p in queues for p in parents)):
+        return f'queue "{name}" is at the top (it has no parentQueue): {scheduler} takes pods in queues below one'
+    return ""
+
+
+def _spec(item: KubeObject) -> Mapping[str, Any]:
+    spec = item.raw.get("spec")
+    return spec if isinstance(spec, Mapping) else {}

@@ -35,14 +35,17 @@ def progress() -> Iterator[Callable[[Step], None]]:
 
 
 def _line(step: Step) -> None:
-    # A wait that follows its start says more than the start did; what is done was announced.
+    # What is done was announced when it began.
     if step.phase == "done" and not step.text:
         return
-    note(_text(step))
+    note(f"{_place(step)}   {step.text}" if step.phase == "wait" else _text(step))
 
 
 def _text(step: Step) -> str:
     if step.phase == "note":
         return f"note: {step.text}"
-    place = f"[{step.number:>{len(str(step.total))}}/{step.total}] {step.title}"
-    return f"{place}: {step.text}" if step.text else place
+    return f"{_place(step)} {step.title}" + (f": {step.text}" if step.text else "")
+
+
+def _place(step: Step) -> str:
+    return f"[{step.number:>{len(str(step.total))}}/{step.total}]"

@@ -43,7 +43,7 @@ Examples:
 @click.option(
     "--delete-claims", is_flag=True, help="With --undo: also delete the volume claims of StatefulSets, and their data."
 )
-@click.option("--allow-disturb", is_flag=True, help="Where it is planned again: nodes may be changed that others use.")
+@click.option("--allow-disturb", is_flag=True, help="Where it is planned again or undone: pods of others may lose a GPU.")
 @click.option("-n", "--namespace", metavar="NAME", help="Namespace of a service that is named (default: the context's).")
 @click.option("--from", "from_", metavar="PATH", help="With --dry-run=client: a saved cluster instead of a live one.")
 @click.option("--assume", "assumed", multiple=True, metavar="NODE=PRODUCT[:CARDS]", help="Name cards that no label names.")

@@ -11,7 +11,7 @@ from ragstow.live.preview.fields import unified
 from ragstow.live.preview.model import FieldChange, ObjectPreview
 from ragstow.plan.evictions import BudgetEffect, Evicted
 from ragstow.plan.model import Plan
-from ragstow.render.impact import Affected, Closed, Restarted
+from ragstow.render.impact import Affected, Closed, Impact, Restarted
 
 _MARKS = {"create": "+", "change": "~", "delete": "-", "same": "=", "unknown": "?"}
 _FIELDS = 12
@@ -36,7 +36,7 @@ def lines(view: View, *, wide: bool) -> Iterator[str]:
         return
     if view.replanned:
         yield from ("", *_replanned(view, room))
-    yield from ("", " who is disturbed", *_impact(view, room))
+    yield from ("", " who is disturbed", *disturbed(view.impact, room))
     yield from ("", " objects", *_objects(view, room, wide=wide))
     if wide or view.dry_run:
         yield from ("", " steps", *(f"  {number:>3}. {step.title}" for number, step in enumerate(view.steps, 1)))
@@ -87,8 +87,8 @@ def _replanned(view: View, room: int) -> Iterator[str]:
         yield from _paragraph(f"  {found.ref}: ", f"{found.what}{listed}", room)
 
 
-def _impact(view: View, room: int) -> Iterator[str]:
-    impact = view.impact
+def disturbed(impact: Impact, room: int) -> Iterator[str]:
+    """The blast radius, one line or paragraph for each node, pod, budget, DaemonSet and workload."""
     for closed in impact.nodes:
         yield from _paragraph(f"  node {closed.node}: ", _closed(closed), room)
     for pod in impact.pods:

@@ -118,6 +118,14 @@ class _Played:
         self.preempted: dict[str, None] = {}
 
     def run(self, layouts: Sequence[NodeLayout], holders: Mapping[str, Sequence[str]]) -> Evictions:
+        # The service's own pods go whatever its own budgets say (live.apply), so those hold nothing up.
+        self.now = self.now.replace(
+            remove=[
+                item
+                for item in self.now.of("PodDisruptionBudget", "policy")
+                if item.namespace == self.namespace and item.labels.get(SERVICE_LABEL) == self.service
+            ]
+        )
         for layout in layouts:
             node = self.now.get("Node", layout.node)
             if not isinstance(node, Node):

@@ -137,9 +137,17 @@ def test_the_pods_that_go_are_those_that_were_listed(here: World, capsys: Captur
         now = {item["metadata"]["uid"] for item in pods(here.plane, "others")}
         gone = {f"others/{name}" for uid, name in before.items() if uid not in now}
         assert gone == set(shown["impact"]["disturbed"])
+        # They came back, so that taking it back disturbs them again, which must be agreed to.
+        assert here.apply("--undo", "--yes") == 1
+        assert "--allow-disturb" in capsys.readouterr().err
+        assert here.apply("--undo", "--dry-run=client", "-o", "json", user="reader") == 0
+        undone = answer(capsys)
+        assert set(undone["impact"]["disturbed"]) == {
+            f"others/{item['metadata']['name']}" for item in pods(here.plane, "others")
+        }
+        assert {(item["outcome"], item["to"]) for item in undone["impact"]["pods"]} == {("returns", NODE)}
+        assert here.apply("--undo", "--yes", "--allow-disturb") == 0
     finally:
-        if engine.last(here.admin, "small", "rag") is not None:
-            assert here.apply("--undo", "--yes") == 0
         here.plane.kubectl("delete", "namespace", "others", "--wait=true")
 
 

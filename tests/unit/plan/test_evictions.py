@@ -91,6 +91,14 @@ def test_a_budget_that_allows_nothing_ends_it_there() -> None:
     assert found.stopped_at == "n1"
 
 
+def test_the_service_s_own_budget_holds_nothing_up() -> None:
+    pods, own = deployed("llm", ["n1"], 1), budget("llm", "llm", minAvailable=1)
+    for item in (pods[-1], own):
+        item["metadata"].setdefault("labels", {})["ragstow.dev/service"] = "s"
+    found = played(node("n1", 1), node("n2", 1), *pods, own)
+    assert (ends(found), found.budgets) == ({"rag/llm-old-0": ("moves", "n2")}, ())
+
+
 def test_a_budget_of_others_says_nothing() -> None:
     found = played(node("n1", 1), node("n2", 1), *deployed("llm", ["n1"], 1), budget("web", "web", minAvailable=1))
     assert found.budgets == ()

@@ -64,6 +64,19 @@ def steps(record: Record) -> list[Back]:
     return made
 
 
+def emptied(record: Record) -> dict[str, Mapping[str, Any]]:
+    """The nodes that an undo closes and empties, and what each was before: `resources`, `labels`, `cordoned`, `layout`."""
+    found = dict.fromkeys(
+        action.node for step in steps(record) if isinstance(action := record.procedure.actions[step.index], Uncordon)
+    )
+    cordons = {
+        action.node: record.before.get(index, {})
+        for index, action in enumerate(record.procedure.actions)
+        if isinstance(action, Cordon)
+    }
+    return {node: cordons.get(node, {}) for node in found}
+
+
 def _all(record: Record, indexes: list[int]) -> list[Back]:
     return [step for index in indexes for step in _inverse(record, index)]
 
@@ -230,7 +243,7 @@ def _close(run: Run, node: str) -> None:
     if run.node(node) is None:
         return
     nodes.set_cordon(run, node, True)
-    nodes.evict(run, node, ())
+    nodes.evict(run, node, run.options.disturb)
 
 
 def _open(run: Run, record: Record, node: str, before: Mapping[str, Any]) -> None:

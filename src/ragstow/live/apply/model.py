@@ -15,7 +15,8 @@ class Options:
 
     `timeout_seconds` is for each wait in the place of its own; `force_conflicts` takes fields over from other managers;
     `helm` are the global flags that point `helm` at the same cluster; `delete_claims` lets an undo delete the claims of
-    StatefulSets with their data; `lease_seconds` is how long a run that died keeps others out.
+    StatefulSets with their data; `lease_seconds` is how long a run that died keeps others out. `disturb` ("namespace/name") are
+    pods of others that an undo may evict from nodes that it turns back; any other pod there ends it.
     """
 
     timeout_seconds: float | None = None
@@ -23,6 +24,7 @@ class Options:
     helm: tuple[str, ...] = ()
     delete_claims: bool = False
     lease_seconds: int = 30
+    disturb: tuple[str, ...] = ()
     unschedulable_seconds: float = 120.0
     """How long a pod may find no node before the run stops: nodes and autoscalers need a moment."""
     poll_seconds: float = 5.0

@@ -20,6 +20,7 @@ from apply_support import client_of
 from cluster_loader import load_cluster
 from controlplane_support import ControlPlane, control_plane, need_controlplane
 from ragstow.cli.main import run
+from ragstow.cluster.build import RawObject, make
 from ragstow.cluster.objects import KubeObject
 from ragstow.cluster.read import read
 from ragstow.live import rbac
@@ -95,13 +96,20 @@ def world(folder: Path) -> Iterator[World]:
         admin = client_of(plane.kubeconfig, "admin")
         snapshot = read(str(_EXAMPLE / "cluster"))
         gone: list[KubeObject] = [item for item in snapshot.everything if item.kind in _LEFT_OUT]
-        load_cluster(admin, snapshot.replace(remove=gone))
+        owned = [item for item in snapshot.everything if item.owners and item.kind not in _LEFT_OUT]
+        load_cluster(admin, snapshot.replace(remove=gone, put=map(_ownerless, owned)))
         settle(plane)
         made = World(plane, admin, folder, folder / "plan.json", Stack(admin, {}))
         made.plan = made.make_plan()
         made.stack.shapes = shapes(json.loads(made.plan.read_text()), made.node())
         yield made
         admin.close()
+
+
+def _ownerless(item: KubeObject) -> KubeObject:
+    """Without owners: they are made after it, and the garbage collector would take it for an orphan."""
+    meta = {key: value for key, value in item.raw["metadata"].items() if key != "ownerReferences"}
+    return make(RawObject({**item.raw, "metadata": meta}))
 
 
 def settle(plane: ControlPlane) -> None:

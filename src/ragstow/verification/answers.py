@@ -5,6 +5,7 @@ Every reader raises `Malformed` with a sentence about what is not as the engine'
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -122,7 +123,16 @@ def _vector(row: Any) -> Vector:
     numbers = _list(row, "a vector")
     if not all(number is None or (isinstance(number, int | float) and not isinstance(number, bool)) for number in numbers):
         raise Malformed(f"a vector holds what is no number: {shown(numbers)}")
-    return tuple(float("nan") if number is None else float(number) for number in numbers)
+    return tuple(_number(number) for number in numbers)
+
+
+def _number(value: int | float | None) -> float:
+    if value is None:
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _score(item: Mapping[str, Any]) -> float:
@@ -132,7 +142,7 @@ def _score(item: Mapping[str, Any]) -> float:
         if isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 1:
             value = value[0]
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            return _number(value)
     raise Malformed(f"a rank without a score: {shown(dict(item))}")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
@@ -338,3 +340,27 @@ def test_no_service(world: World) -> None:
     world.components = [LLM]
     world.serve("llm", OpenAi, qwen())
     assert failures(world.check(services=True)) == ["service-backends"]
+
+
+class Endless(BaseHTTPRequestHandler):
+    """Never comes to an end."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"tick\n")
+                time.sleep(0.05)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_an_answer_without_end_has_a_time_limit(world: World) -> None:
+    world.components = [GATEWAY]
+    world.handle("gateway", Endless, port=8080)
+    started = time.monotonic()
+    outcome = world.check(health={"gateway": "/healthz"}, timeout_seconds=0.5)
+    assert only(outcome, "endpoint-health").found == "GET /healthz: no answer in 0.5 s"
+    assert time.monotonic() - started < 3

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragstow.verification import answers, passages, vectors
 from ragstow.verification.answers import Malformed
+
+_KEYS = (
+    "data", "id", "model_id", "choices", "message", "content", "text", "usage", "completion_tokens", "finish_reason",
+    "embedding", "index", "results", "rankings", "score", "relevance_score", "logit",
+)  # fmt: skip
 
 
 def test_models_of_both_styles() -> None:
@@ -120,3 +129,31 @@ def test_each_code_word_is_in_one_passage_and_not_in_the_question() -> None:
         assert [passage.word in other.text for other in passages.PASSAGES].count(True) == 1
         assert passage.word not in passages.QUESTION
     assert passages.prompt(["a", "b"]).index("[1] a") < passages.prompt(["a", "b"]).index("[2] b")
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(_JSON)
+def test_whatever_comes_is_read_or_malformed(data: Any) -> None:
+    readers: list[Callable[[], object]] = [
+        lambda: answers.models(data, "openai"),
+        lambda: answers.models(data, "tei"),
+        lambda: answers.chat(data),
+        lambda: answers.completion(data),
+        lambda: answers.vectors(data, "openai", 1),
+        lambda: answers.vectors(data, "tei", 1),
+        lambda: answers.ranking(data, 1),
+    ]
+    for reader in readers:
+        with suppress(Malformed):
+            reader()
+
+
+def test_a_number_beyond_floats_is_not_finite() -> None:
+    (vector,) = answers.vectors([[10**400]], "tei", 1)
+    assert vectors.broken(vector) == 1

@@ -67,7 +67,7 @@ class Collection:
         self.seen.append(server.evidence("POST", path, body, shown(answer.text)))
         try:
             return tuple((int(point["id"]), float(point["score"])) for point in answer.data["result"]["points"])
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             raise Malformed(f"no points in {shown(answer.text)}") from None
 
 

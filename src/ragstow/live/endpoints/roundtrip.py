@@ -130,7 +130,10 @@ class _Trip:
             return None
         for done in kept:
             storecheck.forgotten(done, target, ref, self.notes)
-        return tuple(at for at, _ in kept[0].nearest) if kept and passed else None
+        if not kept or not passed:
+            return None
+        known = [at for at, _ in dict(kept[0].nearest).items() if 0 <= at < len(_TEXTS)]
+        return (*known, *(at for at in range(len(_TEXTS)) if at not in known))
 
     def compare(self, stop: _Stop, found: tuple[tuple[Vector, ...], Vector]) -> tuple[int, ...]:
         """The documents in the order of their cosine with the question, without a store."""

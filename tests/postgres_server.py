@@ -129,8 +129,10 @@ def _reachable(found: Path, folder: Path) -> Path:
     try:
         _run(found / "postgres", "--version")
     except (AssertionError, PermissionError):
-        shutil.copytree(found.parent, folder / "programs")
-        return folder / "programs" / found.name
+        package = found.parent.parent
+        for part in (package, package.with_name(f"{package.name}.libs")):
+            shutil.copytree(part, folder / "programs" / part.name)
+        return folder / "programs" / found.relative_to(package.parent)
     return found
 
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import re
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -272,9 +273,11 @@ def serve(kind: type[_Handler], behaviour: Behaviour) -> Iterator[int]:
 
 
 @contextmanager
-def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
-    """Any handler on a free port."""
+def listening(handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None) -> Iterator[int]:
+    """Any handler on a free port, with `tls` over HTTPS."""
     server = _Quiet(("127.0.0.1", 0), handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ssl
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from endpoint_servers import Behaviour, OpenAi, Tei
+from endpoint_servers import Behaviour, OpenAi, Tei, listening
 from endpoint_support import World, failures, named, only
 
 LLM = {"name": "llm", "role": "llm", "model": "Qwen/Qwen2.5-7B-Instruct"}
@@ -364,3 +367,33 @@ def test_an_answer_without_end_has_a_time_limit(world: World) -> None:
     outcome = world.check(health={"gateway": "/healthz"}, timeout_seconds=0.5)
     assert only(outcome, "endpoint-health").found == "GET /healthz: no answer in 0.5 s"
     assert time.monotonic() - started < 3
+
+
+def test_an_engine_that_speaks_tls(world: World, tmp_path: Path) -> None:
+    files = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "certificate")]
+    subject = ["-subj", "/CN=support-llm.rag.svc", "-days", "1"]
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *files, *subject]
+    subprocess.run(words, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    world.components = [LLM]
+    handler = type("Handler", (OpenAi,), {"behaviour": qwen()})
+    port = world.stack.enter_context(listening(handler, context))
+    world.put("llm", 8000, port, args=["--ssl-keyfile", "/tls/key", "--ssl-certfile=/tls/crt"])
+    outcome = world.check()
+    assert failures(outcome) == []
+    assert "curl -sk https://localhost:8000/health" in only(outcome, "endpoint-health").evidence[0].source
+    world.pods.clear()
+    world.put("llm", 8000, port, container={"readinessProbe": {"httpGet": {"path": "/health", "scheme": "HTTPS"}}})
+    assert failures(world.check()) == []
+    world.pods.clear()
+    world.put("llm", 8000, port)
+    assert failures(world.check()) == ["endpoint-health"]
+
+
+def test_an_embedder_that_was_started_for_another_task(world: World) -> None:
+    world.components = [{**EMBEDDER, "engine": "vllm"}]
+    world.serve("embedder", OpenAi, bge(paths=frozenset({"/health", "/v1/models", "/v1/chat/completions"})))
+    check = only(world.check(), "endpoint-embedding")
+    assert "HTTP 404" in check.found
+    assert "started for this task" in check.hint

@@ -65,6 +65,7 @@ class Reach:
                 pod_port=number,
                 timeout_seconds=options.timeout_seconds,
                 key=options.key,
+                tls=target.tls,
                 pause=options.pause,
             ) as server,
         ):

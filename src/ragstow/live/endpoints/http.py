@@ -16,8 +16,6 @@ from ragstow.verification.answers import shown
 from ragstow.verification.model import Evidence, ObjectRef
 
 _BUSY = 429
-_NO_AUTHORITIES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""Plain HTTP over a forwarded port never speaks TLS; loading the machine's authorities for each client would cost 50 ms."""
 _PAUSES_SECONDS = (1.0, 3.0)
 """Before a repeat where the server says that it is busy now."""
 _ANSWER_BYTES = 16 << 20
@@ -61,6 +59,7 @@ class Server:
         address, port: where it is reached now.
         pod, pod_port: what it stands for; only for what is shown.
         timeout_seconds: for one request.
+        tls: whether it speaks HTTPS; any certificate will do.
         key: sent as bearer token and as Qdrant's `api-key`; never shown.
         pause: sleeps; tests give another.
     """
@@ -74,16 +73,19 @@ class Server:
         pod_port: int,
         timeout_seconds: float,
         key: str | None = None,
+        tls: bool = False,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         headers = {"Authorization": f"Bearer {key}", "api-key": key} if key else {}
+        scheme = "https" if tls else "http"
         self.pod = pod
+        self._tls = tls
         self.pod_port = pod_port
         self._pause = pause
         self._timeout = timeout_seconds
         self._http = httpx2.Client(
-            base_url=f"http://{address}:{port}",
-            verify=_NO_AUTHORITIES,
+            base_url=f"{scheme}://{address}:{port}",
+            verify=_any_certificate(),
             timeout=timeout_seconds,
             headers=headers,
             trust_env=False,
@@ -122,7 +124,13 @@ class Server:
     def evidence(self, method: str, path: str, body: Mapping[str, Any] | None, value: str) -> Evidence:
         """What was seen, with the commands that show it again."""
         place = f"kubectl -n {self.pod.namespace} port-forward pod/{self.pod.name} {self.pod_port} & sleep 1"
-        words = ["curl", "-s", *(["-X", method] if method not in ("GET", "POST") else []), f"localhost:{self.pod_port}{path}"]
+        host = f"https://localhost:{self.pod_port}" if self._tls else f"localhost:{self.pod_port}"
+        words = [
+            "curl",
+            "-sk" if self._tls else "-s",
+            *(["-X", method] if method not in ("GET", "POST") else []),
+            f"{host}{path}",
+        ]
         if body is not None:
             text = json.dumps(body)
             text = text if len(text) <= _SHOWN_BODY else f"{text[: _SHOWN_BODY - 3]}..."
@@ -169,6 +177,17 @@ class Server:
         return Answer(response.status_code, data, text, seconds)
 
 
+def _any_certificate() -> ssl.SSLContext:
+    """A certificate names the Service, not this machine's end of the tunnel, and its authority is the cluster's own.
+
+    What is asked is whether the engine answers; the tunnel itself is the API server's, whose certificate is checked.
+    """
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.check_hostname = False
+    made.verify_mode = ssl.CERT_NONE
+    return made
+
+
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
@@ -185,7 +204,8 @@ def _refusal(status: int, request: str, text: str) -> Failed:
         return Failed("busy", words, status=status, hint="it was overloaded at every try; try again when less is going on")
     if status == 503 and "loading" in text.lower():
         return Failed("loading", words, status=status, hint="the model is still being loaded; try again later")
-    return Failed("status", words, status=status)
+    hint = "the engine has no such path: was it started for this task, and is it the engine that was described?"
+    return Failed("status", words, status=status, hint=hint if status == 404 and "model" not in said.lower() else "")
 
 
 def _message(text: str) -> str:

@@ -17,6 +17,7 @@ from ragstow.verification.model import ObjectRef
 
 _ENGINE = "app.kubernetes.io/name"
 _ROLE = "app.kubernetes.io/component"
+_TLS_FLAGS = ("--ssl-keyfile", "--ssl-key-file", "--ssl-certfile", "--ssl-cert-file")
 _MODEL_FLAGS = ("--model", "--model-id", "--model-path")
 
 
@@ -26,7 +27,7 @@ class Target:
 
     `model` is the name under which its model should be served, `dimensions` the length that its vectors must have and
     `dimensions_from` where that number comes from. `health` is the path that must give 200 (None: none is known; then the port
-    must be open), `paths` None for an engine that the facts do not know.
+    must be open), `paths` None for an engine that the facts do not know. `tls`: it speaks HTTPS inside the pod.
     """
 
     component: str
@@ -41,6 +42,7 @@ class Target:
     dimensions: int | None = None
     dimensions_from: str = ""
     replicas: int | None = None
+    tls: bool = False
 
     def ref(self, pod: Pod) -> ObjectRef:
         """A pod of it."""
@@ -117,6 +119,7 @@ def _described(
         dimensions=dimensions,
         dimensions_from=origin,
         replicas=component.replicas,
+        tls=_tls(component.name, pods),
     )
 
 
@@ -134,6 +137,7 @@ def _labelled(name: str, pods: tuple[Pod, ...], facts: Facts, health: Mapping[st
         paths=row,
         health=_health(name, pods, row, health),
         model=_served(pods, name, row) or _flag(_arguments(pods, name), _MODEL_FLAGS),
+        tls=_tls(name, pods),
     )
 
 
@@ -164,19 +168,32 @@ def _port(component: str, pods: Sequence[Pod]) -> int | None:
     return None
 
 
+def _tls(component: str, pods: Sequence[Pod]) -> bool:
+    """Whether the kubelet asks over HTTPS, or the engine was given a key for it."""
+    words = _arguments(pods, component)
+    return any(scheme == "HTTPS" for _, scheme in _probes(component, pods)) or any(
+        word.partition("=")[0] in _TLS_FLAGS for word in words
+    )
+
+
+def _probes(component: str, pods: Sequence[Pod]) -> Iterable[tuple[str, str]]:
+    """(path, scheme) of the HTTP probes of the serving container, readiness first."""
+    for container in _serving(component, pods):
+        for key in ("readinessProbe", "startupProbe", "livenessProbe"):
+            probe = container.raw.get(key)
+            get = probe.get("httpGet") if isinstance(probe, Mapping) else None
+            if isinstance(get, Mapping):
+                yield str(get.get("path") or "/"), str(get.get("scheme") or "HTTP")
+
+
 def _health(component: str, pods: Sequence[Pod], row: Endpoints | None, health: Mapping[str, str]) -> str | None:
     """The path asked for, the engine's, or the one that the kubelet asks."""
     if component in health:
         return health[component]
     if row is not None:
         return row.health
-    for container in _serving(component, pods):
-        for key in ("readinessProbe", "startupProbe", "livenessProbe"):
-            probe = container.raw.get(key)
-            get = probe.get("httpGet") if isinstance(probe, Mapping) else None
-            path = get.get("path") if isinstance(get, Mapping) else None
-            if isinstance(path, str):
-                return path if path.startswith("/") else f"/{path}"
+    for path, _ in _probes(component, pods):
+        return path if path.startswith("/") else f"/{path}"
     return None
 
 

@@ -6,11 +6,13 @@ import gzip
 import json
 import os
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from ragstow.cli.main import run
 from ragstow.cluster.build import build
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.scheduling.release import Release
@@ -76,3 +78,26 @@ def test_as_recorded(release: str, profile: str) -> None:
                 seen["score"] = decision.total
         assert seen == {key: value for key, value in line.items() if key in seen}
     assert placed == _PLACED[profile][Release.parse(release) >= Release.parse("1.36.0")]
+
+
+def test_as_recorded_through_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    need("openb", _FOLDER.is_dir(), str(_FOLDER))
+    raw = json.loads(gzip.decompress((_FOLDER / "snap8152.json.gz").read_bytes()))
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*raw["nodes"], *raw["pods"]]}))
+    flags = ["--release", "1.37.2", "--order", "list", "--preemption", "off", "-o", "json"]
+    assert run(["simulate", "-f", str(path), *flags]) == 1
+    document = json.loads(capsys.readouterr().out)
+    recorded = lines(_Trace("openb", "1.37.2", "default"), _ROOT)
+    for pod, line in zip(document["pods"], recorded, strict=True):
+        where = line["pod"]
+        assert (pod["name"], pod["node"] or "") == (where, line["host"])
+        assert (pod["feasible"], pod["evaluated"]) == (line["feasible"], line["evaluated"]), where
+        if pod["node"] is None:
+            assert pod["message"] == line["err"], where
+            assert pod["reasons"] == line["reasons"], where
+        elif "ties" in line:
+            assert len(pod["ties"]) == line["ties"], where
+    assert len(document["final"]) == _PLACED["default"][1]
+    # What could not be placed has words and, up to a number of pods, the nearest node and who holds what it lacks.
+    assert any(miss["node"] for miss in document["nearMisses"].values())

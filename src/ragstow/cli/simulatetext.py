@@ -172,6 +172,8 @@ def _what(entry: PodEntry) -> str:
         return f"is rejected by {entry.node}: {entry.kubelet.reason}"
     if entry.by_name:
         return "has no node"
+    if entry.message.startswith("no profile is called "):
+        return "is left to another scheduler"
     return "is held back" if entry.preenqueue is not None and not entry.message else "fits nowhere"
 
 

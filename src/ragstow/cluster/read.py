@@ -52,7 +52,7 @@ def read_manifests(path: str, *, stdin: IO[bytes] | None = None) -> tuple[tuple[
     try:
         snapshot, contents = _read(path, stdin, any_shape=True)
     except InputError as error:
-        if error.code == "path-absent":
+        if error.code in ("path-absent", "nothing-usable"):
             raise InputError(error.code, error.message, place=error.place, hint=_MANIFESTS) from None
         raise
     found: dict[int, KubeObject] = {}
@@ -61,7 +61,7 @@ def read_manifests(path: str, *, stdin: IO[bytes] | None = None) -> tuple[tuple[
         meta = value.get("metadata")
         meta = meta if isinstance(meta, dict) else {}
         group = str(value.get("apiVersion") or "v1").rpartition("/")[0]
-        kind, name = str(value.get("kind")), str(meta.get("name"))
+        kind, name = str(value.get("kind")), str(meta.get("name") or meta.get("generateName") or "")
         for namespace in (str(meta.get("namespace") or ""), DEFAULT_NAMESPACE):
             made = snapshot.get(kind, name, namespace, group)
             if made is not None:

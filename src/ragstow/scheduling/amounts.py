@@ -114,10 +114,14 @@ def rounded(amounts: Mapping[str, int]) -> Amounts:
     return {name: round_up(name, amount) for name, amount in amounts.items() if is_known(name)}
 
 
+_MOST = 2**60
+"""More than any machine has of anything; sums of several still fit into 64 bits."""
+
+
 def round_up(name: str, amount: int) -> int:
     """Nano units as millicores of cpu, or whole units; away from zero."""
     unit = quantity.NANO // 1000 if name == "cpu" else quantity.NANO
-    return -(-amount // unit) if amount >= 0 else amount // unit
+    return min(-(-amount // unit), _MOST) if amount >= 0 else amount // unit
 
 
 @lru_cache(maxsize=65536)

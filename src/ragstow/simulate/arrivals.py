@@ -33,6 +33,7 @@ from ragstow.simulate.workload import (
     made,
     pod_from_template,
     volume_claims,
+    wrong_numbers,
 )
 
 Json = dict[str, Any]
@@ -45,7 +46,7 @@ _MISSHAPEN = (InputError, AttributeError, TypeError, KeyError, ValueError)
 
 _MAKES_PODS = frozenset(
     {
-        "CronJob", "LeaderWorkerSet", "JobSet", "RayCluster", "RayJob", "RayService", "InferenceService", "NIMService",
+        "LeaderWorkerSet", "JobSet", "RayCluster", "RayJob", "RayService", "InferenceService", "NIMService",
         "NIMPipeline", "Rollout", "PyTorchJob", "MPIJob", "PodGroup", "RagService",
     }
 )  # fmt: skip
@@ -96,8 +97,22 @@ def names_its_node(item: Pod) -> bool:
 
 def arrives(item: KubeObject) -> bool:
     """Whether an object of a file is, or makes, pods that arrive; all others stand in the cluster from the start."""
+    if _one_run(item) is not None:
+        return True
     waits = isinstance(item, Pod) and (item.node is None or names_its_node(item))
     return waits or (is_workload(item) and is_new(item.raw))
+
+
+def _one_run(item: KubeObject) -> KubeObject | None:
+    """The Job that a CronJob of a file makes when its time comes; None for other objects, and for one that is suspended."""
+    spec = item.raw.get("spec")
+    if item.kind != "CronJob" or item.group != "batch" or not is_new(item.raw) or not isinstance(spec, Mapping):
+        return None
+    template = spec.get("jobTemplate")
+    if spec.get("suspend") is True or not isinstance(template, Mapping):
+        return None
+    meta = {**(template.get("metadata") or {}), "name": f"{item.name}-run", "namespace": item.namespace}
+    return made({"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": template.get("spec") or {}})
 
 
 def gather(
@@ -136,7 +151,7 @@ class _Gatherer:
     ) -> None:
         self.rolling = rolling
         self.before = snapshot
-        self.given = given
+        self.given = given = _once(given)
         self.release = release
         self.claims = ClaimMaker(snapshot)
         self.arrivals: list[Arrival] = []
@@ -190,8 +205,12 @@ class _Gatherer:
     def _arriving(self, item: KubeObject) -> None:
         if isinstance(item, Pod):
             self._pod(item)
-        elif is_workload(item) and is_new(item.raw):
-            workload = Workload(item)
+        elif (run := _one_run(item)) is not None or (is_workload(item) and is_new(item.raw)):
+            if run is not None:
+                self.assumptions[f"{item.ref}: one run of it is played, as Job {run.namespace}/{run.name}"] = None
+            workload = Workload(run or item)
+            if wrong := wrong_numbers(workload):
+                raise InputError("manifest-number", wrong)
             owned = controlling_set(workload)
             if owned is not None:
                 self.claims.put(owned)
@@ -314,6 +333,12 @@ class _Gatherer:
         if self._owned is None:
             self._owned = owned_pods(self.before)
         return self._owned.get(workload.key, [])
+
+
+def _once(given: Sequence[KubeObject]) -> tuple[KubeObject, ...]:
+    """Of an object that the files have more than once the last counts, in the place of the first, as applying them would do."""
+    last = {(item.group, item.kind, item.namespace, item.name): item for item in given}
+    return tuple(last.values())
 
 
 def _check(pod: PodInfo) -> None:

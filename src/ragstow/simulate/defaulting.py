@@ -42,6 +42,8 @@ def with_defaults(raw: Mapping[str, Any], numbers: tuple[int, ...] = _POD_LEVEL_
     pod: Json = copy.deepcopy(dict(raw))
     meta: Json = pod.setdefault("metadata", {})
     meta.setdefault("namespace", "default")
+    if not meta.get("name") and meta.get("generateName"):
+        meta["name"] = meta["generateName"]  # what the server appends is chance
     spec: Json = pod.setdefault("spec", {})
     if not spec.get("schedulerName"):
         spec["schedulerName"] = "default-scheduler"

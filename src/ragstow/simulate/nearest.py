@@ -90,7 +90,10 @@ def nearest(framework: Framework, pod: PodInfo) -> NearMiss | None:
     nearest_node = changes[0].node if changes else found[0].node.name
     best = next(item for item in found if item.node.name == nearest_node)
     holders = holders_of(best)
-    return NearMiss(best.node.name, nowhere(pod, found) or words(framework, best, holders), holders, changes)
+    everywhere = len(found) == len(framework.world.nodes)
+    return NearMiss(
+        best.node.name, (nowhere(pod, found) if everywhere else "") or words(framework, best, holders), holders, changes
+    )
 
 
 def _candidate(asked: Found) -> Candidate:

@@ -1,4 +1,4 @@
-"""What the API server refuses in a pod before anything else: the rules for extended resources, in its own words.
+"""What the API server refuses in a pod before anything else: no container, the rules for extended resources, in its own words.
 
 Source: pkg/apis/core/validation (ValidateContainerResource..., validateExtendedResource). Only rules that people run into with
 GPUs are here; a manifest that passes may still be refused for other reasons.
@@ -18,6 +18,8 @@ from ragstow.scheduling.amounts import is_extended
 def refusals(pod: Pod) -> tuple[str, ...]:
     """Why the API server refuses the pod, as "field: text"; empty where it does not."""
     found: list[str] = []
+    if not pod.spec.get("containers"):
+        found.append("spec.containers: Required value")
     for field in ("initContainers", "containers"):
         for index, container in enumerate(pod.spec.get(field) or ()):
             if isinstance(container, Mapping):

@@ -126,6 +126,25 @@ class Workload:
         return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
+MOST_PODS = 50_000
+"""Of one workload."""
+
+
+def wrong_numbers(workload: Workload) -> str:
+    """What the API server says to a number of pods that cannot be, and we to one that we do not play; "" where all is well."""
+    for field in ("replicas", "parallelism", "completions"):
+        value = workload.spec.get(field)
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            return f"spec.{field}: Invalid value: {value!r}: must be an integer"
+        if value < 0:
+            return f"spec.{field}: Invalid value: {value}: must be greater than or equal to 0"
+    if workload.replicas > MOST_PODS:
+        return f"{workload.replicas} pods at once: more than {MOST_PODS} of one workload are not played"
+    return ""
+
+
 def is_workload(item: KubeObject) -> bool:
     """Whether we know how its controller makes pods."""
     return EXPANDED.get(item.kind) == item.group

@@ -46,7 +46,7 @@ _MISSHAPEN = (InputError, AttributeError, TypeError, KeyError, ValueError)
 
 _MAKES_PODS = frozenset(
     {
-        "LeaderWorkerSet", "JobSet", "RayCluster", "RayJob", "RayService", "InferenceService", "NIMService",
+        "CronJob", "LeaderWorkerSet", "JobSet", "RayCluster", "RayJob", "RayService", "InferenceService", "NIMService",
         "NIMPipeline", "Rollout", "PyTorchJob", "MPIJob", "PodGroup", "RagService",
     }
 )  # fmt: skip
@@ -215,6 +215,8 @@ class _Gatherer:
             if owned is not None:
                 self.claims.put(owned)
             self._workload(workload)
+        elif item.kind == "CronJob" and (item.raw.get("spec") or {}).get("suspend") is True:
+            self.assumptions[f"{item.ref} is suspended: it makes no pods"] = None
         elif item.kind in _MAKES_PODS and is_new(item.raw):
             self.assumptions[f"{item.ref}: what pods its controller makes is not known here; none is simulated"] = None
 

@@ -29,7 +29,9 @@ def test_one_run_of_a_cron_job_is_played() -> None:
     assert answer.final == {"rag/nightly-run-0": "n1"}
     assert answer.unplaced == ("rag/nightly-run-1",)
     assert "CronJob rag/nightly: one run of it is played, as Job rag/nightly-run" in answer.assumptions
-    assert play(cluster(node("n1", 1)), cron(suspend=True)).pods == ()
+    suspended = play(cluster(node("n1", 1)), cron(suspend=True))
+    assert suspended.pods == ()
+    assert "CronJob rag/nightly is suspended: it makes no pods" in suspended.assumptions
 
 
 @pytest.mark.parametrize(

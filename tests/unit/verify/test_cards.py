@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -182,6 +183,42 @@ def test_a_dead_card(cards: Any) -> None:
     finally:
         cards.rig.card_dies(node, index, dead=False)
         cards.rig.wait("all", lambda: int(cards.rig.node(node)["status"]["allocatable"]["nvidia.com/gpu"]) == 4)
+
+
+def test_a_driver_that_hangs_in_one_pod_hides_no_other(cards: Any) -> None:
+    name = cards.pods("llm")[0]["metadata"]["name"]
+    with instead(cards, f"rag/{name}", "exec sleep 20"):
+        begin = time.monotonic()
+        code, found, _ = cards.verify("--exec-timeout", "2", "--no-logs")
+        assert time.monotonic() - begin < 12
+        bad = [check for check in found["checks"] if not check["passed"]]
+        assert (code, [(check["name"], check["object"]["name"]) for check in bad]) == (1, [("gpu-visible", name)])
+        assert "did not end within 2 s" in bad[0]["found"]
+        assert sum(check["name"] == "gpu-visible" for check in found["checks"]) == 5
+
+
+def test_a_pod_without_nvidia_smi_is_unknown_and_needed(cards: Any) -> None:
+    name = cards.pods("llm")[0]["metadata"]["name"]
+    with instead(cards, f"rag/{name}", 'echo "sh: 1: nvidia-smi: not found" >&2; exit 127'):
+        code, found, _ = cards.verify("--no-logs")
+        assert (code, found["passed"]) == (1, False)
+        assert all(check["passed"] for check in found["checks"])
+        (item,) = [item for item in found["unknown"] if item["needed"]]
+        assert (item["check"], item["object"]["name"]) == ("gpu-visible", name)
+        assert "NVIDIA_DRIVER_CAPABILITIES" in item["missing"]
+
+
+@contextmanager
+def instead(cards: Any, pod: str, what: str) -> Iterator[None]:
+    """nvidia-smi does something else in one pod."""
+    program = cards.rig.plane.data / "bin" / "nvidia-smi"
+    before = program.read_text()
+    lines = before.splitlines()
+    program.write_text("\n".join([lines[0], f'if [ "$RAG_RIG_POD" = {pod} ]; then {what}; fi', *lines[1:], ""]))
+    try:
+        yield
+    finally:
+        program.write_text(before)
 
 
 def test_the_plugin_crashes_and_says_why(cards: Any) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragstow.verification.smi import details, listing, rows, table
 from ragstow.verification.smi.merge import merge
@@ -291,3 +294,15 @@ def test_a_table_without_cards_says_that_there_is_none() -> None:
 
 def test_a_failure_of_one_output_gives_way_to_cards_of_another() -> None:
     assert merge([table.read("Failed to initialize NVML: Unknown Error"), listing.read(_text("570-list-mig"))]).failure is None
+
+
+@pytest.mark.parametrize("read", [table.read, listing.read, rows.read, details.read])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_text_breaks_a_reader(read: Callable[[str], Reading], data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([file.read_text() for file in sorted(FILES.glob("*.txt"))]))
+    lines = text.splitlines()
+    kept = data.draw(st.lists(st.sampled_from(lines), max_size=40))
+    cut = data.draw(st.integers(0, 90))
+    noise = data.draw(st.text(max_size=30))
+    merge([read("\n".join(kept)), read("\n".join(line[:cut] for line in lines)), read(text[: cut * 40] + noise)])

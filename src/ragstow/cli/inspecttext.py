@@ -213,7 +213,9 @@ def _device(device: Device) -> str:
 
 
 def _memory(device: Device) -> str:
-    return "unknown" if device.memory_mib is None else gib(device.memory_mib)
+    if device.memory_mib is None:
+        return "unknown"
+    return f"{gib(device.memory_mib)} (facts)" if device.memory_of_facts else gib(device.memory_mib)
 
 
 def _holders(device: Device, shown: Shown) -> str:

@@ -130,6 +130,7 @@ def _device(device: Device) -> dict[str, Any]:
         "kind": device.kind,
         "product": device.product,
         "memoryMiB": device.memory_mib,
+        "memoryFrom": None if device.memory_mib is None else "facts" if device.memory_of_facts else "cluster",
         "profile": device.profile,
         "uuid": device.uuid,
         "name": device.name,

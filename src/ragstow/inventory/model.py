@@ -66,7 +66,10 @@ class DeviceClaim:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A card or slice as far as it is known; `holders` is empty both for free and for unknown: `known` tells them apart."""
+    """A card or slice as far as it is known; `holders` is empty both for free and for unknown: `known` tells them apart.
+
+    `memory_of_facts`: nothing in the cluster says the memory; it is what facts say of such a slice.
+    """
 
     card: int | None
     kind: Literal["card", "slice"]
@@ -77,6 +80,7 @@ class Device:
     name: str | None = None
     holders: tuple[str, ...] = ()
     known: bool = False
+    memory_of_facts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

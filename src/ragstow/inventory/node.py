@@ -61,7 +61,7 @@ def describe(node: Node, world: World) -> NodeGpus:
         shared_by_kai = vendors.kai_cards(pods)
         if found.sharing == "exclusive" and (shared_by_kai or any(map(vendors.asks_kai_for_a_fraction, pods))):
             found = state.State("kai", None, found.notes)
-        devices = _devices(uses, identity, found, cards, shared_by_kai)
+        devices = _devices(uses, identity, found, cards, shared_by_kai, world.facts)
     notes = (*identity.notes, *found.notes, *cards.notes)
     return _node(node, world, identity, found.sharing, found.replicas, uses, cards, config, devices, notes)
 
@@ -148,7 +148,12 @@ def _hami_devices(hami: Sequence[vendors.HamiCard], product: str | None) -> tupl
 
 
 def _devices(
-    uses: Mapping[str, ResourceUse], identity: Identity, found: state.State, cards: Cards, kai: Sequence[vendors.KaiCard]
+    uses: Mapping[str, ResourceUse],
+    identity: Identity,
+    found: state.State,
+    cards: Cards,
+    kai: Sequence[vendors.KaiCard],
+    facts: Facts,
 ) -> tuple[Device, ...]:
     """Cards and slices one by one; holders only where they cannot be elsewhere."""
     holders = {pod for use in uses.values() for pod in use.holders}
@@ -172,10 +177,20 @@ def _devices(
                 made.append(Device(at, "card", identity.product, identity.memory_mib, known=not holders))
                 continue
             for profile, instances in group.mig.items():
-                made.extend(
-                    Device(at, "slice", identity.product, None, profile=profile, known=not holders) for _ in range(instances)
+                size = _slice_mib(identity.product, profile, facts)
+                one = Device(
+                    at, "slice", identity.product, size, profile=profile, known=not holders, memory_of_facts=size is not None
                 )
+                made.extend([one] * instances)
     return tuple(made)
+
+
+def _slice_mib(product: str | None, profile: str, facts: Facts) -> int | None:
+    """The memory of a slice as facts have it, measured or estimated; None where card or profile is unknown there."""
+    gpu = facts.gpus.find(product) if product else None
+    geometry = facts.mig.of(gpu) if gpu is not None else None
+    found = geometry.profile(profile) if geometry is not None else None
+    return found.memory.mib if found is not None else None
 
 
 def _allocators(node: Node, world: World, has_gpu: bool) -> tuple[str, ...]:

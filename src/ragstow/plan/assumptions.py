@@ -5,6 +5,7 @@ from __future__ import annotations
 from ragstow.cluster.demand import pod_demand
 from ragstow.plan.after import after
 from ragstow.plan.attempt import Attempt
+from ragstow.plan.quotas import limits
 from ragstow.plan.refusing import listed, plural
 from ragstow.simulate.placing import Placing
 
@@ -26,6 +27,7 @@ def assumptions(tried: Attempt, placed: Placing | None) -> tuple[str, ...]:
         found.append(
             f"nobody else asks for {resource} on {nodes}; nothing but a quota or a taint would keep other pods from it"
         )
+    found += _uncounted(tried, sorted({group.slot.resource for group in state.groups if group.slot.resource}))
     waiting = _waiting(tried, {group.slot.resource for group in state.groups if group.slot.resource})
     if waiting:
         found.append(
@@ -78,6 +80,21 @@ def _waiting(tried: Attempt, resources: set[str]) -> list[str]:
         for pod in tried.situation.snapshot.pods
         if pod.node is None and not pod.finished and any(pod_demand(pod, resource) for resource in sorted(resources))
     )
+
+
+def _uncounted(tried: Attempt, used: list[str]) -> list[str]:
+    """Quotas on some GPU resource that do not count the one that the service asks for, since its name is another."""
+    counted: dict[str, list[str]] = {}
+    for item in limits(tried.situation):
+        if "/" in item.resource:
+            counted.setdefault(item.quota, []).append(item.resource)
+    return [
+        f"ResourceQuota {tried.situation.namespace}/{quota} limits {listed(resources)}; it does not count {resource}, "
+        "which this plan uses: ask whoever set it whether that is meant"
+        for quota, resources in sorted(counted.items())
+        for resource in used
+        if resource not in resources and any(item.partition("/")[0] == resource.partition("/")[0] for item in resources)
+    ]
 
 
 def _tight(tried: Attempt) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragstow.cluster.objects import Node
+from ragstow.inventory.identity import provider_id
 from ragstow.inventory.model import LayoutGroup, NodeGpus
 from ragstow.plan.cardfacts import CardFacts
 from ragstow.plan.install import plugin_environment
@@ -33,7 +34,7 @@ def host_of(situation: Situation, node: Node, gpus: NodeGpus, card: CardFacts) -
         cuda=gpus.cuda,
         server=_server(gpus, kind),
         install=kind,
-        cloud=situation.facts.clouds.of_node(node.labels),
+        cloud=situation.facts.clouds.of_node(node.labels, provider_id(node), node.kubelet_version or ""),
         config=install.config_data.get(key) if key is not None else None,
         env=plugin_environment(situation.snapshot, install, situation.facts),
         named_configs=True,

@@ -186,7 +186,8 @@ def _component(tried: Attempt, state: After, component: Component) -> ComponentP
         node_labels=dict(tried.offered.labels[option.slot]),
         pool=option.pooled,
         tolerations=_tolerations(tried, state, component.name),
-        runtime_class=tried.situation.runtime_class,
+        # The devices of a claim come into the container by CDI, whatever the runtime's default.
+        runtime_class=None if state.problem.slots[option.slot].mode == "dra" else tried.situation.runtime_class,
         start_after=_start_after(state, verdict.steering, component.name),
         reasons=reasons.why(state, verdict, component.name, tried.choices[component.name]),
         claim=_claim(tried, component.name, option, made),

@@ -96,17 +96,19 @@ def levers(service: Service, facts: Facts) -> list[list[Step]]:
 def requests(service: Service) -> list[list[list[Step]]]:
     """Levers for smaller requests of CPU, of memory, and of both: each of one component, then of all, from gentle to hard.
 
-    Three quarters, a half, a quarter; what somebody did not measure stays his to judge, so the old amount is said too.
+    CPU only makes a pod slower, so it goes far down; memory no further than a quarter. Whether it is enough is the user's to
+    judge, so the old amount is said too.
     """
     asked = [(component,) for component in service.components]
     groups = [*asked, service.components] if len(asked) > 1 else asked
     return [
-        [[_requests(group, fields, part) for part in _PARTS] for group in groups]
-        for fields in (("cpu",), ("memory",), ("cpu", "memory"))
+        [[_requests(group, fields, part) for part in parts] for group in groups]
+        for fields, parts in ((("cpu",), (*_PARTS, *_FAR)), (("memory",), _PARTS), (("cpu", "memory"), _PARTS))
     ]
 
 
 _PARTS = (Fraction(3, 4), Fraction(1, 2), Fraction(1, 4))
+_FAR = (Fraction(1, 8), Fraction(1, 16), Fraction(1, 32))
 
 
 def _requests(components: tuple[Component, ...], fields: tuple[str, ...], part: Fraction) -> Step:

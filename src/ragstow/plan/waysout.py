@@ -50,8 +50,8 @@ class _Search:
         return made if made.feasible else None
 
     def add(self, cost: int, text: str, changes: dict[str, Any], made: Attempt) -> None:
-        """Note a way that was tried and fits."""
-        if all(changes != dict(other.changes) for _, _, other in self.ways):
+        """Note a way that was tried and fits, unless a part of it is known to be enough."""
+        if not any(all(changes.get(path) == value for path, value in other.changes.items()) for _, _, other in self.ways):
             self.ways.append((cost, len(self.ways), Alternative(text, changes, made.cards, True)))
 
 

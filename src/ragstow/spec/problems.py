@@ -45,6 +45,9 @@ def translate(found: Iterable[Mapping[str, Any]], where: Where) -> list[InputErr
     return [_translate(item, where) for item in found]
 
 
+_SHORT = 4
+
+
 def near(word: str, known: Iterable[str]) -> str:
     """A hint that names the known word that looks like this one; empty where none does."""
     listed = list(known)
@@ -52,7 +55,9 @@ def near(word: str, known: Iterable[str]) -> str:
     # Two letters in the wrong order are the likeliest slip.
     swapped = [item for item in matches if sorted(item) == sorted(word)]
     folded = {item.casefold(): item for item in listed}
-    best = folded.get(word.casefold()) or next(iter([*swapped, *matches]), None)
+    # Of short words another first letter makes another word ("zone" is no slip of "none").
+    alike = [item for item in matches if len(word) > _SHORT or item[:1].casefold() == word[:1].casefold()]
+    best = folded.get(word.casefold()) or next(iter([*swapped, *alike]), None)
     return f"did you mean {best}?" if best is not None else ""
 
 

@@ -74,6 +74,17 @@ def test_ranges_and_slices(capsys: Capture) -> None:
     assert "Kubernetes 1.37.2, by the API server" in text
 
 
+def test_the_memory_of_a_slice_is_told_and_where_it_is_from(capsys: Capture, tmp_path: Path) -> None:
+    labels = {**gfd("NVIDIA-A100-SXM4-40GB", 1, 40960), "nvidia.com/mig.strategy": "mixed", "nvidia.com/mig-1g.5gb.count": "7"}
+    saved = node("mig-1", {"nvidia.com/mig-1g.5gb": 7, "nvidia.com/gpu": 0}, labels)
+    (tmp_path / "node.json").write_text(json.dumps(saved), encoding="utf-8")
+    lines = printed(capsys, "--from", str(tmp_path), "--by", "card").splitlines()
+    assert len([line for line in lines if "1g.5gb" in line and "4.8 GiB (facts)" in line]) == 7
+    document = json.loads(printed(capsys, "--from", str(tmp_path), "-o", "json"))
+    jsonschema.validate(document, SCHEMA)
+    assert {(item["memoryMiB"], item["memoryFrom"]) for item in document["nodes"][0]["devices"]} == {(4864, "facts")}
+
+
 def test_configuration_in_force_and_where_it_is_from(capsys: Capture) -> None:
     nodes = json.loads(printed(capsys, "--from", cluster("04-time"), "-o", "json"))["nodes"]
     shared, exclusive = (next(node for node in nodes if node["name"] == name)["config"] for name in ("l4-1", "l4-3"))

@@ -191,3 +191,11 @@ def test_the_greedy_answer_fits_too_and_claims_no_more_than_it_knows(expected: E
     assert made.solver == "greedy"
     assert expected.cards <= made.cards <= expected.cards + 1
     assert made.optimal == (made.cards == made.lower_bound)
+
+
+def test_claims_need_no_runtime_class() -> None:
+    snapshot, assumed = cluster(folder("k3s-two-cards-dra/service.yaml"))
+    wanted = load(EXAMPLES / "k3s-two-cards-dra" / "service.yaml", FACTS)
+    made = plan(wanted, snapshot, FACTS, document=to_document(wanted), assumed=assumed)
+    assert {item.slot.mode for item in made.components} >= {"dra"}
+    assert {item.runtime_class for item in made.components if item.slot.mode == "dra"} == {None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from ragstow.plan.attempt import attempt
 from ragstow.plan.model import Plan
 from ragstow.plan.openings import openings
 from ragstow.plan.situation import situation
+from ragstow.quantity import parse
 from ragstow.spec.model import Service
 
 Raw = dict[str, Any]
@@ -132,3 +134,41 @@ def test_each_opening_is_of_its_kind_and_leaves_the_first_cluster_alone() -> Non
     opening = openings(attempt(place, only_whole("a 20000")))[0]
     assert opening.open(place).nodes["n1"].unschedulable is False
     assert place.nodes["n1"].unschedulable is True
+
+
+def test_a_quota_that_another_resource_name_gets_round_is_said() -> None:
+    rows = "a 4000\nb 4000\nc 4000"
+    wanted = service(rows, "  isolation: none\n  placement: {sharing: [time-slicing]}\n")
+    made = planned(wanted, cluster(chart(config="plugin"), gpu_node("n1", L4, 1), quota(gpu="1")))
+    assert made.feasible
+    used = {item.slot.resource for item in made.components}
+    said = [text for text in made.assumptions if text.startswith("ResourceQuota rag/limits limits nvidia.com/gpu;")]
+    assert bool(said) == ("nvidia.com/gpu" not in used)
+    assert "nvidia.com/gpu" not in used, "shares are renamed where the plan chooses the configuration"
+
+
+def test_a_node_of_a_cloud_is_known_by_its_provider_where_labels_are_missing() -> None:
+    named = situation(
+        cluster(chart(), gpu_node("n1", L4, 1, provider="aws:///eu-west-1a/i-0")), FACTS, service="demo", namespace="rag"
+    )
+    made = attempt(named, only_whole("a 20000"))
+    cloud = made.offered.hosts["n1"].cloud
+    assert cloud is not None
+    assert cloud.cloud == "eks"
+
+
+def test_a_way_is_not_told_again_with_more_beside_it() -> None:
+    wanted = service("a 20000 2", "  placement: {maxCards: 1, sharing: [exclusive]}\n")
+    texts = list(ways(planned(wanted, cluster(chart(), *(gpu_node(f"n{number}", L4, 1) for number in range(3))))))
+    assert "no limit on cards" in texts
+    assert not [text for text in texts if "and no limit on cards" in text]
+
+
+def test_a_wild_request_of_processors_is_brought_down_to_what_a_node_has() -> None:
+    wanted = replace_cpu(only_whole("a 20000"), "1000")
+    found = ways(planned(wanted, cluster(chart(), gpu_node("n1", L4, 1))))
+    assert found["a: cpu 62500m instead of 1k"] == {"spec.components[a].cpu": "62500m"}
+
+
+def replace_cpu(wanted: Service, amount: str) -> Service:
+    return replace(wanted, components=tuple(replace(item, cpu=parse(amount)) for item in wanted.components))

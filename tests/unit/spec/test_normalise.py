@@ -10,6 +10,7 @@ import pytest
 from ragstow.facts import load as load_facts
 from ragstow.spec import load, load_text, normalise, to_document
 from ragstow.spec.model import GIVEN, SHARING_MODES
+from ragstow.spec.problems import near
 from support import ROOT
 
 FACTS = load_facts()
@@ -135,3 +136,10 @@ def test_the_same_document_gives_the_same_bytes_whatever_the_order_of_its_keys()
     document = to_document(load_text(SHORT, FACTS))
     shuffled = json.loads(json.dumps(document, sort_keys=True))
     assert json.dumps(to_document(normalise(shuffled, FACTS))) == json.dumps(document)
+
+
+def test_a_hint_does_not_take_another_word_for_a_slip() -> None:
+    assert near("zone", ["none", "node"]) == ""
+    assert near("nodes", ["none", "node"]) == "did you mean node?"
+    assert near("ndoe", ["none", "node"]) == "did you mean node?"
+    assert near("None", ["none", "node"]) == "did you mean none?"

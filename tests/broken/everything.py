@@ -5,6 +5,7 @@ from __future__ import annotations
 from broken import (
     DEFECTS,
     dra,
+    kinds_defects,
     node,
     placement,
     reports_engines,
@@ -15,6 +16,17 @@ from broken import (
     sharing,
 )
 
-MODULES = (dra, node, placement, reports_engines, reports_field, reports_nodes, reports_placement, reports_stack, sharing)
+MODULES = (
+    dra,
+    kinds_defects,
+    node,
+    placement,
+    reports_engines,
+    reports_field,
+    reports_nodes,
+    reports_placement,
+    reports_stack,
+    sharing,
+)
 
 __all__ = ["DEFECTS", "MODULES"]

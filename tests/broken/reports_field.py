@@ -386,6 +386,113 @@ def devices_of_forcibly_deleted_pods() -> tuple[Cluster, Wanted]:
     return c, Wanted("kubelet-device-state-stale", "Node g1", None)
 
 
+@defect
+def killed_by_a_probe_whose_kill_is_forgotten() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("g1", {GPU: 1}))
+    probe = {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 10, "failureThreshold": 6}
+    box = container("vllm", "vllm/vllm-openai:v0.11.0", {GPU: 1}, livenessProbe=probe)
+    c.add(workload("Deployment", "llm", "rag", box))
+    p = c.add(pod("llm-9-abcde", "rag", box, crashes(code=137, restarts=14), "g1", ("ReplicaSet", "llm-9"), {"app": "llm"}))
+    c.event(
+        p,
+        "Unhealthy",
+        'Liveness probe failed: Get "http://10.1.2.3:8000/health": dial tcp 10.1.2.3:8000: connect: connection refused',
+        "kubelet",
+    )
+    c.attachments["logs/llm-9-abcde.log"] = (
+        "Loading safetensors checkpoint shards:  45% Completed | 5/11 [01:10<01:24, 14.0s/it]\n"
+    )
+    return c, Wanted("startup-probe-too-short", "Deployment rag/llm", ("rag/llm-9-abcde",))
+
+
+@defect
+def two_shares_on_a_clouds_node() -> tuple[Cluster, Wanted]:
+    labels = {
+        "cloud.google.com/gke-accelerator": "nvidia-l4",
+        "cloud.google.com/gke-gpu-sharing-strategy": "time-sharing",
+        "cloud.google.com/gke-max-shared-clients-per-gpu": "4",
+    }
+    c = Cluster("", node("gke-1", {GPU: 4}, labels))
+    box = container("vllm", "vllm/vllm-openai:v0.11.0", {GPU: 2})
+    text = ("Allocate failed due to rpc error: code = Unknown desc = invalid request for sharing GPU (time-sharing), at most 1 nvidia.com/gpu can be requested on GPU nodes, "
+            "which is unexpected")  # fmt: skip
+    c.add(pod("llm-0", "rag", box, refused("UnexpectedAdmissionError", text), "gke-1", ("StatefulSet", "llm")))
+    return c, Wanted("sharing-request-gt-one", "StatefulSet rag/llm", None)
+
+
+@defect
+def a_volume_that_the_data_do_not_hold() -> tuple[Cluster, Wanted]:
+    zone = "topology.kubernetes.io/zone"
+    c = Cluster("", node("g-a", {GPU: 1}, {zone: "eu-1a"}), node("c-b", {}, {zone: "eu-1b"}))
+    text = ("0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had volume node affinity conflict. preemption: 0/2 nodes are available: 1 No preemption victims "
+            "found for incoming pod, 1 Preemption is not helpful for scheduling.")  # fmt: skip
+    p = c.add(
+        pod(
+            "llm-0",
+            "rag",
+            ENGINE,
+            waits(text),
+            "",
+            ("StatefulSet", "llm"),
+            volumes=[{"name": "m", "persistentVolumeClaim": {"claimName": "models"}}],
+        )
+    )
+    c.event(p, "FailedScheduling", text)
+    return c, Wanted("volume-topology-conflict", "StatefulSet rag/llm", ("rag/llm-0",))
+
+
+@defect
+def hamis_plugin_beside_nvidias() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("g1", {GPU: 10}, PCI))
+    hami = [container("device-plugin", "projecthami/hami:v2.6.1"), container("vgpu-monitor", "projecthami/hami:v2.6.1")]
+    c.add(daemons("hami-device-plugin", "kube-system", hami, 1, 1))
+    c.add(daemons("nvidia-device-plugin-daemonset", "gpu-operator", PLUGIN, 1, 1))
+    c.add(pod("hami-device-plugin-aaaaa", "kube-system", hami, runs(count=2), "g1", ("DaemonSet", "hami-device-plugin")))
+    c.add(
+        pod(
+            "nvidia-device-plugin-daemonset-bbbbb",
+            "gpu-operator",
+            PLUGIN,
+            runs(),
+            "g1",
+            ("DaemonSet", "nvidia-device-plugin-daemonset"),
+        )
+    )
+    return c, Wanted("device-plugin-duplicate", "DaemonSet kube-system/hami-device-plugin", ())
+
+
+@defect
+def infinity_and_its_own_service() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("g1", {GPU: 1}))
+    c.add(thing("Service", "infinity", namespace="rag", spec={"ports": [{"port": 7997}]}))
+    box = container("infinity", "michaelf34/infinity:0.0.77", {GPU: 1}, ["v2"])
+    c.add(pod("infinity-0", "rag", box, crashes(code=2), "g1", ("StatefulSet", "infinity")))
+    c.attachments["logs/infinity-0.log"] = (
+        "Error: Invalid value for '--port' (env var: 'INFINITY_PORT'): 'tcp://10.43.7.7:7997' is not a valid integer.\n"
+    )
+    return c, Wanted("service-env-collision", "StatefulSet rag/infinity", ("rag/infinity-0",))
+
+
+@defect
+def milvus_and_its_own_service() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("g1", {GPU: 1}))
+    c.add(thing("Service", "milvus", namespace="rag", spec={"ports": [{"port": 19530}]}))
+    box = container("milvus", "milvusdb/milvus:v2.5.4-gpu", {GPU: 1})
+    c.add(workload("Deployment", "vectors", "rag", box))
+    c.add(pod("vectors-1-abcde", "rag", box, crashes(code=2), "g1", ("ReplicaSet", "vectors-1"), {"app": "vectors"}))
+    c.attachments["logs/vectors-1-abcde.log"] = 'panic: strconv.ParseInt: parsing "tcp://10.96.40.2:19530": invalid syntax\n'
+    return c, Wanted("service-env-collision", "Deployment rag/vectors", ("rag/vectors-1-abcde",))
+
+
+@defect
+def torch_cannot_write_its_shared_file() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("g1", {GPU: 4}))
+    box = container("train", "pytorch/pytorch:2.8.0", {GPU: 4})
+    c.add(pod("train-0", "lab", box, crashes(), "g1", ("Job", "train")))
+    c.attachments["logs/train-0.log"] = "RuntimeError: unable to write to file </torch_812_331>: No space left on device (28)\n"
+    return c, Wanted("shm-too-small", "Job lab/train", ("lab/train-0",))
+
+
 def strangers() -> dict[str, Cluster]:
     """Troubles with no cause in the vocabulary."""
     made: dict[str, Cluster] = {}
@@ -423,4 +530,22 @@ def strangers() -> dict[str, Cluster]:
     add("no room on the disk", refused("Evicted", "The node was low on resource: ephemeral-storage."))
     add("a model that is not there", crashes(), "huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error.\n")
     add("a wrong permission", crashes(), "PermissionError: [Errno 13] Permission denied: '/root/.cache/huggingface'\n")
+    c = Cluster("", node("g1", {}, PCI))
+    c.add(daemons("nvidia-device-plugin-daemonset", "kube-system", PLUGIN, 1))
+    c.add(
+        pod(
+            "nvidia-device-plugin-daemonset-pp",
+            "kube-system",
+            PLUGIN,
+            stands("ImagePullBackOff"),
+            "g1",
+            ("DaemonSet", "nvidia-device-plugin-daemonset"),
+        )
+    )
+    c.add(pod("llm-0", "rag", ENGINE, waits(), "", ("StatefulSet", "llm")))
+    made["a plugin image that is not there"] = c
+    c = Cluster("", node("cpu-1"), node("cpu-2"))
+    box = container("vectors", "qdrant/qdrant:v1.15", {"cpu": "64"})
+    c.add(pod("vectors-0", "rag", box, waits(), "", ("StatefulSet", "vectors")))
+    made["more processors than a node has"] = c
     return made

@@ -78,8 +78,12 @@ class Plugins:
         return self.templates[0] if serves and not self._on and len(self.templates) == 1 else None
 
     def _plugin(self, owner: KubeObject, spec: Spec) -> PluginPod | None:
-        for container in rawspec.containers(spec):
-            name, image = str(container.get("name") or ""), str(container.get("image") or "")
+        listed = [*rawspec.containers(spec)]
+        named = [(str(item.get("name") or ""), str(item.get("image") or "")) for item in listed]
+        # Helpers of feature discovery and of the MPS daemon run the plugin's image: a container of a known name says what a pod is.
+        if all(program.role != _ROLE for program in self._programs.programs_of(named)):
+            return None
+        for container, (name, image) in zip(listed, named, strict=True):
             program = self._programs.program(name, image)
             if program is not None and program.role == _ROLE:
                 vendor = _VENDOR_IMAGE in image or name.startswith(_VENDOR_COMMAND)

@@ -76,8 +76,10 @@ class MpsNotReady(Rule):
         for name in sorted(idle - said):
             wants = context.inventory.node(name).config
             sharing = (wants.config or {}).get("sharing", {}) if wants is not None else {}
-            if sharing.get("mps", {}).get("resources") and not context.stack.pods("mps-daemon", node=name):
-                yield self._finding(context, name, (ObjectRef("Node", "", name),), (), True)
+            daemons = context.stack.pods("mps-daemon", node=name)
+            runs = any((state := context.states.of(pod)) is not None and state.healthy for pod in daemons)
+            if sharing.get("mps", {}).get("resources") and not runs:
+                yield self._finding(context, name, (ObjectRef("Node", "", name), *map(ObjectRef.of, daemons)), (), True)
 
         yield from self._clients(context)
 

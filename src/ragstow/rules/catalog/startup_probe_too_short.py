@@ -101,6 +101,9 @@ _SANE_SECONDS = 180
 """A budget below this is flagged by lint for a container with a GPU: weights of an 8 B model alone (16 GB) take two to three
 minutes at 1 Gbit/s of a registry or volume; see vLLM's and production-stack's own probes (10 minutes)."""
 
+_KILLED = frozenset({137, 143})
+"""128 + SIGKILL, 128 + SIGTERM: what a container ends with that the kubelet stops."""
+
 
 class StartupProbeTooShort(Rule):
     """See the page above."""
@@ -171,6 +174,10 @@ def _killed(context: Context, state: PodState) -> tuple[Evidence, ...]:
     terms = [hit.text.evidence for hit in context.texts.of_cause(StartupProbeTooShort.cause) if hit.text.pod is state.pod]
     failing = [event.evidence for event in context.events.about(state.pod, "Unhealthy") if "robe failed" in event.message]
     restarted = any(c.restarts for c in state.containers)
+    if failing and any(
+        c.restarts and not c.ready and c.last_exit_code in _KILLED and c.last_reason != "OOMKilled" for c in state.containers
+    ):
+        return tuple(failing[:2])  # the kill itself is forgotten: events live an hour
     return (
         (*terms[:1], *failing[:1])
         if terms and restarted and (failing or any(_probe(c.raw) for c in state.pod.containers))

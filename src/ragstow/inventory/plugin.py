@@ -80,7 +80,7 @@ class Plugins:
     def _plugin(self, owner: KubeObject, spec: Spec) -> PluginPod | None:
         listed = [*rawspec.containers(spec)]
         named = [(str(item.get("name") or ""), str(item.get("image") or "")) for item in listed]
-        # Helpers of feature discovery and of the MPS daemon run the plugin's image: a container of a known name says what a pod is.
+        # Helpers of feature discovery and of the MPS daemon run the plugin's image: a container of a known name decides.
         if all(program.role != _ROLE for program in self._programs.programs_of(named)):
             return None
         for container, (name, image) in zip(listed, named, strict=True):

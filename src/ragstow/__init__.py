@@ -7,6 +7,8 @@ The library gives the same verbs as the command line:
     service = ragstow.load_service(Path("service.yaml"), facts)
     plan = ragstow.plan_service(service, cluster, facts, document=ragstow.service_document(service))
     files = ragstow.render_plan(service, plan, facts).files
+    steps = ragstow.plan_procedure(service, plan, facts)
+    radius = ragstow.blast_radius(steps, plan, cluster, ragstow.inspect_cluster(cluster, facts))
 
 Names are loaded on first use, so that `import ragstow` costs nothing. What is not listed in `__all__` is private.
 """
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from ragstow.live.verify.run import verify_service
     from ragstow.plan.model import Plan
     from ragstow.plan.planner import plan as plan_service
+    from ragstow.render import procedure as plan_procedure
     from ragstow.render import render as render_plan
+    from ragstow.render.impact import impact as blast_radius
     from ragstow.rules.model import Report
     from ragstow.scheduling.kubelet.scenario import play as play_kubelet
     from ragstow.simulate.run import Request as SimulationRequest
@@ -52,11 +56,13 @@ __all__ = [
     "SimulationRequest",
     "Snapshot",
     "__version__",
+    "blast_radius",
     "build_snapshot",
     "diagnose_cluster",
     "inspect_cluster",
     "load_facts",
     "load_service",
+    "plan_procedure",
     "plan_service",
     "play_kubelet",
     "read_cluster",
@@ -77,11 +83,13 @@ _WHERE = {
     "Service": ("ragstow.spec.model", "Service"),
     "SimulationRequest": ("ragstow.simulate.run", "Request"),
     "Snapshot": ("ragstow.cluster.snapshot", "Snapshot"),
+    "blast_radius": ("ragstow.render.impact", "impact"),
     "build_snapshot": ("ragstow.cluster.build", "build"),
     "diagnose_cluster": ("ragstow.cli.diagnosis", "diagnose_cluster"),
     "inspect_cluster": ("ragstow.inventory.build", "inventory"),
     "load_facts": ("ragstow.facts", "load"),
     "load_service": ("ragstow.spec", "load"),
+    "plan_procedure": ("ragstow.render", "procedure"),
     "plan_service": ("ragstow.plan.planner", "plan"),
     "play_kubelet": ("ragstow.scheduling.kubelet.scenario", "play"),
     "read_cluster": ("ragstow.cluster.read", "read"),

@@ -12,6 +12,7 @@ from ragstow.cli.applysource import Source, from_document, read_source
 from ragstow.cli.applyview import View, not_ready, problems_of, radius
 from ragstow.cli.applywish import Wish
 from ragstow.cli.cluster import Cluster, open_cluster
+from ragstow.errors import UsageError
 from ragstow.live.preview.model import ObjectPreview
 from ragstow.plan.model import Plan
 from ragstow.render.actions import Action, Procedure
@@ -75,6 +76,12 @@ def ready(wish: Wish, client: ApiClient) -> Ready | NoFit:
 
     facts = wish.load_facts()
     source = None if wish.by_name else read_source(wish.source, facts)
+    if source is not None and wish.namespace not in (None, source.plan.namespace):
+        raise UsageError(
+            "apply-namespace",
+            f"-n {wish.namespace}: the plan is for namespace {source.plan.namespace}",
+            hint="a service's namespace stands in its description; plan again to move it",
+        )
     cluster = open_cluster(None, facts=wish.facts, assumed=wish.assumed, release=wish.release, scheduling=True)
     service, namespace = (source.plan.service, source.plan.namespace) if source is not None else named(wish, client)
     record = last(client, service, namespace)

@@ -34,14 +34,15 @@ def lines(plan: Plan, cluster: Cluster, *, spec: str, from_: str, wide: bool) ->
         plan: the plan.
         cluster: what it was made for.
         spec: the service file as typed, for the next commands.
-        from_: the cluster as typed.
+        from_: the saved cluster as typed; "" for a live one.
         wide: every reason and assumption.
     """
     room = table.width()
+    where = from_ or cluster.snapshot.source.location
     if not plan.feasible:
-        return _refused(plan, from_, room, wide=wide)
+        return _refused(plan, where, room, wide=wide)
     return [
-        _headline(plan, cluster, from_),
+        _headline(plan, cluster, where),
         "",
         *_nodes(plan, cluster, room),
         "",
@@ -225,6 +226,11 @@ def _closing(plan: Plan, room: int, *, wide: bool) -> list[str]:
 
 
 def _next(spec: str, from_: str) -> list[str]:
+    if not from_:
+        return [
+            f" next: ragstow plan {spec} -o json > plan.json",
+            "       ragstow apply plan.json --dry-run=server",
+        ]
     return [
         f" next: ragstow plan {spec} --from {from_} -o json > plan.json",
         "       ragstow render plan.json --out out/",

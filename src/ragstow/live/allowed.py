@@ -40,6 +40,7 @@ ANNOTATIONS = frozenset(
         "kubectl.kubernetes.io/restartedAt", "kubectl.kubernetes.io/default-container",
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "deprecated.daemonset.template.generation", "karpenter.sh/do-not-disrupt", "pod-group-name",
+        "meta.helm.sh/release-name", "meta.helm.sh/release-namespace",
     }
 )  # fmt: skip
 

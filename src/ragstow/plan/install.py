@@ -37,11 +37,7 @@ def plugin_install(snapshot: Snapshot, inventory: Inventory, facts: Facts) -> Pl
         return PluginInstall("cloud" if serves - {"none"} else "none", gfd=gfd)
     if _managed_by_cloud(snapshot, facts):
         return PluginInstall("cloud", plugin.namespace, plugin.name, gfd=gfd, image=_image(plugin, facts))
-    release = plugin.annotations.get("meta.helm.sh/release-name") or (
-        plugin.labels.get("app.kubernetes.io/instance")
-        if plugin.labels.get("app.kubernetes.io/managed-by") == "Helm" or "helm.sh/chart" in plugin.labels
-        else None
-    )
+    release = _release(plugin)
     name, default = _mounted(plugin)
     data = _data(snapshot, plugin.namespace, name)
     return PluginInstall(
@@ -95,6 +91,17 @@ def default_storage_class(snapshot: Snapshot) -> str | None:
     """The name of the default StorageClass (the newest, as the API server takes it); None where there is none."""
     marked = [item for item in snapshot.of("StorageClass", "storage.k8s.io") if item.annotations.get(_DEFAULT_CLASS) == "true"]
     return max(marked, key=lambda item: (item.created or "", item.name)).name if marked else None
+
+
+def _release(plugin: KubeObject) -> str | None:
+    """The Helm release that made the plugin; None where no chart did."""
+    named = plugin.annotations.get("meta.helm.sh/release-name")
+    if named is not None and named != "(redacted)":
+        return named
+    by_helm = plugin.labels.get("app.kubernetes.io/managed-by") == "Helm" or "helm.sh/chart" in plugin.labels
+    label = plugin.labels.get("app.kubernetes.io/instance") if by_helm else None
+    # A capture may hide the name; the chart calls its DaemonSet after the release.
+    return label or (plugin.name.removesuffix("-nvidia-device-plugin") if named is not None else None)
 
 
 def _of_operator(snapshot: Snapshot, policy: KubeObject, plugin: KubeObject | None, *, gfd: bool) -> PluginInstall:

@@ -151,6 +151,21 @@ def test_the_pods_that_go_are_those_that_were_listed(here: World, capsys: Captur
         here.plane.kubectl("delete", "namespace", "others", "--wait=true")
 
 
+def test_a_namespace_that_is_not_there_is_made_and_goes_with_the_undo(here: World, capsys: Capture) -> None:
+    spec = {**SERVICE, "metadata": {"name": "small", "namespace": "fresh"}}
+    plan = str(here.make_plan("fresh.json", spec))
+    assert here.apply("--dry-run=server", source=plan) == 0
+    told = capsys.readouterr().out
+    assert "note: namespace fresh is not there yet and will be made" in told
+    assert "+ Deployment fresh/small-gateway  (namespace fresh is not there yet: tried in namespace default)" in told
+    assert here.apply("-n", "other", source=plan) == 2
+    assert "-n other: the plan is for namespace fresh" in capsys.readouterr().err
+    assert here.apply("--yes", source=plan) == 0
+    assert {item["metadata"]["namespace"] for item in pods(here.plane, "fresh")} == {"fresh"}
+    assert here.apply("--undo", "--yes", source=plan) == 0
+    here.plane.kubectl("wait", "--for=delete", "namespace/fresh", "--timeout=60s")
+
+
 def test_ctrl_c_then_the_same_command_goes_on(here: World, capsys: Capture) -> None:
     other = here.make_plan("other.json", {**SERVICE, "spec": {"components": SERVICE["spec"]["components"][1:]}})  # type: ignore[index]
     here.stack.never = ("ragstow-small",)

@@ -84,6 +84,7 @@ def test_the_server_takes_everything_without_a_warning_and_keeps_nothing(example
     document = answer(capsys)
     by_hand = [text for text in document["problems"] if "helm" in text or "needs a person" in text]
     assert document["problems"] == by_hand
+    assert "(redacted)" not in json.dumps([document["problems"], document["steps"]])
     assert (code, document["state"]) == ((1, "refused") if by_hand else (0, "previewed"))
     assert not document["replanned"], "the digest of the live cluster is that of the saved one"
     assert document["dryRun"] == "server"

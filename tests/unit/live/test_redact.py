@@ -16,6 +16,7 @@ from ragstow.facts import load
 from ragstow.inventory.build import inventory
 from ragstow.inventory.document import body
 from ragstow.live.redact import redact, text, words
+from ragstow.plan.install import plugin_install
 from ragstow.rules.run import diagnose
 from support import DATA
 
@@ -44,6 +45,15 @@ def test_answers_stay_the_same(path: Path) -> None:
         return json.dumps(plain(body(found))), json.dumps(plain(report), default=str)
 
     assert answers([(redact(raw), file) for raw, file in objects]) == answers(objects)
+
+
+@pytest.mark.parametrize("path", KINDS, ids=lambda path: path.name.removesuffix(".tar.gz"))
+def test_a_plan_rests_on_the_same_installation(path: Path) -> None:
+    whole = read(str(path))
+    hidden = build([RawObject(redact(item.raw), item.file) for item in whole.everything], source=whole.source)
+    whole = build([RawObject(item.raw, item.file) for item in whole.everything], source=whole.source)
+    found, again = (plugin_install(snapshot, inventory(snapshot, FACTS), FACTS) for snapshot in (whole, hidden))
+    assert again == found
 
 
 @pytest.mark.parametrize("path", KINDS, ids=lambda path: path.name.removesuffix(".tar.gz"))

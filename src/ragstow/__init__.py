@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from ragstow.live.verify.run import verify_service
     from ragstow.plan.model import Plan
     from ragstow.plan.planner import plan as plan_service
-    from ragstow.render import procedure as plan_procedure
     from ragstow.render import render as render_plan
     from ragstow.render.impact import impact as blast_radius
+    from ragstow.render.procedure import procedure as plan_procedure
     from ragstow.rules.model import Report
     from ragstow.scheduling.kubelet.scenario import play as play_kubelet
     from ragstow.simulate.run import Request as SimulationRequest
@@ -89,7 +89,7 @@ _WHERE = {
     "inspect_cluster": ("ragstow.inventory.build", "inventory"),
     "load_facts": ("ragstow.facts", "load"),
     "load_service": ("ragstow.spec", "load"),
-    "plan_procedure": ("ragstow.render", "procedure"),
+    "plan_procedure": ("ragstow.render.procedure", "procedure"),
     "plan_service": ("ragstow.plan.planner", "plan"),
     "play_kubelet": ("ragstow.scheduling.kubelet.scenario", "play"),
     "read_cluster": ("ragstow.cluster.read", "read"),

@@ -397,3 +397,35 @@ def test_an_embedder_that_was_started_for_another_task(world: World) -> None:
     check = only(world.check(), "endpoint-embedding")
     assert "HTTP 404" in check.found
     assert "started for this task" in check.hint
+
+
+def test_the_length_of_vectors_is_that_of_the_store_else_of_the_model(world: World) -> None:
+    config = {
+        "architectures": ["BertModel"],
+        "model_type": "bert",
+        "hidden_size": 384,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 12,
+        "intermediate_size": 1536,
+        "vocab_size": 30522,
+        "max_position_embeddings": 512,
+    }
+    own = {"name": "embedder", "role": "embedder", "model": "my/own", "modelConfig": config}
+    store = {"name": "vectors", "role": "vector-store", "dimensions": 768}
+    found: list[tuple[int | None, str]] = []
+    services: list[list[dict[str, Any]]] = [
+        [own],
+        [EMBEDDER],
+        [EMBEDDER, {**store, "dimensions": 1024}],
+        [EMBEDDER, {**own, "name": "other"}, store],
+    ]
+    for components in services:
+        world.components = components
+        target = world.wanted().of("embedder")[0]
+        found.append((target.dimensions, target.dimensions_from))
+    assert found == [
+        (384, "hidden_size in the config of my/own"),
+        (1024, "hidden size of BAAI/bge-m3"),
+        (1024, "dimensions of vectors"),
+        (1024, "hidden size of BAAI/bge-m3"),
+    ]

@@ -19,7 +19,7 @@ _BUSY = 429
 _PAUSES_SECONDS = (1.0, 3.0)
 """Before a repeat where the server says that it is busy now."""
 _ANSWER_BYTES = 16 << 20
-_SHOWN_BODY = 400
+_SHOWN_BODY = 1200
 
 Kind = Literal["unreachable", "timeout", "key", "loading", "busy", "status", "not-json"]
 

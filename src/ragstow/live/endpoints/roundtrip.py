@@ -59,9 +59,9 @@ def check(reach: Reach, wanted: Wanted, working: Mapping[str, Replica], notes: N
             f"no round trip: of embedder, vector store, reranker and LLM there is only {asked[0] if asked else 'none'}"
         )
         return
-    left = [f"{stage} ({role})" for role, stage in _STAGES if not stops[role]]
+    left = [f"{stage} ({_why(wanted, role, reach)})" for role, stage in _STAGES if not stops[role]]
     if left:
-        notes.remark(f"round trip without {', '.join(left)}: there is no such component that can be asked")
+        notes.remark(f"round trip without {', '.join(left)}")
     trip = _Trip(reach, notes)
     order = tuple(range(len(_TEXTS)))
     found = trip.embed(stops["embedder"][0]) if stops["embedder"] else None
@@ -73,6 +73,16 @@ def check(reach: Reach, wanted: Wanted, working: Mapping[str, Replica], notes: N
         order = trip.rerank(stops["reranker"][0], order) or order
     for stop in stops["llm"]:
         trip.answer(stop, order)
+
+
+def _why(wanted: Wanted, role: str, reach: Reach) -> str:
+    """Why no component of a role is asked."""
+    there = ", ".join(target.component for target in wanted.of(role))
+    if not there:
+        return f"there is no {role}"
+    return (
+        "nothing is to be kept" if role == "vector-store" and not reach.options.store else f"no replica of {there} can be asked"
+    )
 
 
 def _stop(target: Target, working: Mapping[str, Replica]) -> _Stop | None:

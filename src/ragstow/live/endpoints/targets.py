@@ -152,6 +152,9 @@ def _dimensions(service: Service, component: Component, facts: Facts) -> tuple[i
         return stores[0].dimensions, f"dimensions of {stores[0].name}"
     if component.dimensions:
         return component.dimensions, f"dimensions of {component.name}"
+    own = (component.model_config or {}).get("hidden_size")
+    if isinstance(own, int):
+        return own, f"hidden_size in the config of {component.model}"
     model = facts.models.find(component.model) if component.model else None
     return (model.hidden_size, f"hidden size of {component.model}") if model is not None else (None, "")
 

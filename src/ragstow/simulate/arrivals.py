@@ -169,11 +169,11 @@ class _Gatherer:
         arriving = {(item.namespace, item.name) for item in self.given if isinstance(item, Pod)}
         waits = [pod for pod in waiting if (pod.namespace, pod.name) not in arriving]
         for item in self.given:
-            so_far = len(self.arrivals)
+            so_far, known = len(self.arrivals), len(self.workloads)
             try:
                 self._arriving(item)
             except _MISSHAPEN as error:
-                del self.arrivals[so_far:]
+                del self.arrivals[so_far:], self.workloads[known:]
                 self._broken(item, error)
         self._note_named()
         leaving = [*self.superfluous]
@@ -211,6 +211,7 @@ class _Gatherer:
             workload = Workload(run or item)
             if wrong := wrong_numbers(workload):
                 raise InputError("manifest-number", wrong)
+            label_selector(workload.spec.get("selector"))
             owned = controlling_set(workload)
             if owned is not None:
                 self.claims.put(owned)
@@ -358,7 +359,7 @@ def _check(pod: PodInfo) -> None:
     )
     for constraint in pod.pod.spec.get("topologySpreadConstraints") or ():
         label_selector(constraint.get("labelSelector"))
-        _ = int(constraint.get("maxSkew") or 1)
+        _ = int(constraint.get("maxSkew") or 1), int(constraint.get("minDomains") or 1)
     for listed in ("volumes", "resourceClaims"):
         for item in pod.pod.spec.get(listed) or ():
             _ = item.get("name")

@@ -148,20 +148,20 @@ def _unport(pod: PodInfo) -> Iterator[Step]:
     ):
         return
     containers = []
-    numbers: dict[Any, None] = {}
+    numbers: dict[str, None] = {}
     patch = []
     for item in spec.get("containers") or ():
         ports = [dict(port) for port in item.get("ports") or ()]
         for port in ports:
             if port.pop("hostPort", None):
                 port.pop("hostIP", None)
-                numbers[port.get("containerPort")] = None
+                numbers[str(port.get("containerPort"))] = None
         containers.append({**item, "ports": ports} if ports else item)
         gone = [{"containerPort": port.get("containerPort"), "hostPort": None} for port in item.get("ports") or ()]
         if gone:
             patch.append({"name": item.get("name"), "ports": gone})
     if numbers:
-        text = f"drop hostPort of port {', '.join(map(str, numbers))} (a Service reaches the pod without it)"
+        text = f"drop hostPort of port {', '.join(numbers)} (a Service reaches the pod without it)"
         yield Step("unport", text, {"containers": containers}, {"containers": patch})
 
 

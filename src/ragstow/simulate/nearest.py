@@ -233,6 +233,6 @@ def _add_node(framework: Framework, pod: PodInfo, found: Sequence[Candidate]) ->
 
 def _moved(node: Node, zone: str) -> Node:
     meta = dict(node.raw.get("metadata") or {})
-    made = make(RawObject({**node.raw, "metadata": {**meta, "labels": {**node.labels, _ZONE: zone}}}))
+    made = make(RawObject({**node.raw, "metadata": {**meta, "labels": {**node.labels, _ZONE: zone}}}), any_shape=True)
     assert isinstance(made, Node)
     return made

@@ -240,7 +240,7 @@ class _Run:
         quotas = gathered.admission.quotas if gathered.admission is not None else None
         found: list[Rollout] = []
         final: dict[str, str] = {}
-        for workload in gathered.workloads or self._holders(frozen):
+        for workload in gathered.workloads if self.given else self._holders(frozen):
             if workload.kind == "Job":
                 continue
             target = workload if workload.key in changed else rollout.restarted(workload)

@@ -113,7 +113,7 @@ def changed(pod: PodInfo, spec: Mapping[str, Any]) -> PodInfo:
     """The same pod with parts of its spec replaced."""
     if not spec:
         return pod
-    made = make(RawObject({**pod.pod.raw, "spec": {**pod.pod.spec, **spec}}))
+    made = make(RawObject({**pod.pod.raw, "spec": {**pod.pod.spec, **spec}}), any_shape=True)
     assert isinstance(made, Pod)
     return PodInfo(replace(made, namespace=pod.namespace), pod.release)
 
@@ -123,6 +123,6 @@ def uncordoned(node: Node) -> Node:
     spec = dict(node.raw.get("spec") or {})
     spec.pop("unschedulable", None)
     spec["taints"] = [taint for taint in spec.get("taints") or () if taint.get("key") != _CORDON]
-    made = make(RawObject({**node.raw, "spec": spec}))
+    made = make(RawObject({**node.raw, "spec": spec}), any_shape=True)
     assert isinstance(made, Node)
     return made

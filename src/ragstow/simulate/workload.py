@@ -151,16 +151,20 @@ def is_workload(item: KubeObject) -> bool:
 
 
 def asks_for_devices(workload: Workload) -> bool:
-    """Whether its pods ask for an extended resource or a claim."""
-    spec = workload.template.get("spec") or {}
-    names = {
-        name
-        for key in ("initContainers", "containers")
-        for container in spec.get(key) or ()
-        for side in ("limits", "requests")
-        for name in (container.get("resources") or {}).get(side) or {}
-    }
-    return bool(spec.get("resourceClaims")) or any(is_extended(name) for name in names)
+    """Whether its pods ask for an extended resource or a claim; a template of a wrong shape asks for nothing."""
+    spec = workload.template.get("spec")
+    if not isinstance(spec, Mapping):
+        return False
+    containers = [raw for key in ("initContainers", "containers") for raw in _listed(spec.get(key))]
+    resources = [
+        raw["resources"] for raw in containers if isinstance(raw, Mapping) and isinstance(raw.get("resources"), Mapping)
+    ]
+    amounts = [own[side] for own in resources for side in ("limits", "requests") if isinstance(own.get(side), Mapping)]
+    return bool(spec.get("resourceClaims")) or any(is_extended(str(name)) for own in amounts for name in own)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def controlling_set(workload: Workload) -> KubeObject | None:

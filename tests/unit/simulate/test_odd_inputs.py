@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragstow.cli.main import run
+from ragstow.cli.simulatetext import lines
 from simulations import GPU, Json, cluster, node, play, running, template, workload
 
 
@@ -134,3 +138,73 @@ def test_ten_thousand_pods_with_one_answer() -> None:
     answer = play(cluster(node("n1", cpu="100"), running("x", "n1")), workload("Deployment", "m", 10_000), preemption=False)
     assert len(answer.final) == 99
     assert len(answer.unplaced) == 9_901
+
+
+# --- manifests of wrong shapes ---
+
+ZONE = "topology.kubernetes.io/zone"
+ODD: tuple[Any, ...] = (
+    *(None, 0, -1, 1.5, True, "x", "", [], {}, [None], ["x"], {"a": None}, [[]], "9" * 40, {"matchLabels": None}),
+    *([{"key": None}], [{"topologyKey": []}]),
+)
+
+
+def everything(rng: random.Random) -> Json:
+    """A workload that fits nowhere, with some of the fields that the filters and the changes read."""
+    term = {"labelSelector": {"matchLabels": {"app": "q"}}, "topologyKey": ZONE}
+    names = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    expression = {"key": "gpu", "operator": "In", "values": ["x"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression], "matchFields": [names]}]}
+    spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 2, "labelSelector": {}}
+    fields: Json = {
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required},
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [term],
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}],
+            },
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [dict(term)]},
+        },
+        "topologySpreadConstraints": [spread],
+        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}],
+        "resourceClaims": [{"name": "g", "resourceClaimName": "rc"}],
+        "overhead": {"cpu": "1"},
+    }
+    kept = {name: fields[name] for name in rng.sample(list(fields), rng.randint(0, 4))}
+    kind = rng.choice(["Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicaSet"])
+    made = workload(kind, "llm", 2, rng.choice([0, 1, 3]), **copy.deepcopy(kept))
+    made["spec"]["template"]["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    return made
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    if isinstance(value, dict):
+        for key in value:
+            yield from places(value[key], (*path, key))
+    elif isinstance(value, list):
+        for number in range(len(value)):
+            yield from places(value[number], (*path, number))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_shape_of_a_manifest_has_an_answer(seed: int) -> None:
+    rng = random.Random(seed)
+    near = {"labelSelector": {}, "topologyKey": ZONE}
+    against = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+    live = cluster(
+        node("n1", 2, labels={ZONE: "a", "gpu": "y"}, taints=[{"key": "t", "value": "v", "effect": "NoSchedule"}]),
+        *(node("n2", 1, labels={ZONE: "b"}), running("x", "n2", 1, app="llm"), running("y", "n1", 1, affinity=against)),
+    )
+    for _ in range(40):
+        given = everything(rng)
+        for _ in range(rng.choice([0, 1, 1, 2])):
+            path = rng.choice([item for item in places(given) if len(item) >= 2 and item[0] == "spec"])
+            target = given
+            for step in path[:-1]:
+                target = target[step]
+            target[path[-1]] = copy.deepcopy(rng.choice(ODD))
+        answer = play(live, given, rollout=rng.random() < 0.3, preemption=rng.random() < 0.3)
+        assert lines(answer, wide=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from ragstow.errors import ClusterError, RagstowError
+from ragstow.errors import ClusterError, RagstowError, TimeoutReached
 from ragstow.live.apply.model import ApplyStopped
 from ragstow.live.apply.patience import Patience
 from ragstow.live.client import ApiClient
@@ -92,6 +92,10 @@ class Lease:
             except Conflict:
                 # Made or changed by somebody in this moment, or by our own call whose answer was lost: look again.
                 continue
+            except (ClusterError, TimeoutReached) as error:
+                if not self._ask.bears(error):
+                    raise
+                self._end.wait(0.5)
         raise ApplyStopped("lease-contended", f"the lease {NAMESPACE}/{NAME} changes all the time", hint="try again")
 
     def _refuse(self, there: dict[str, Any]) -> None:

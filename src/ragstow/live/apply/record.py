@@ -113,7 +113,7 @@ class Journal:
 
         Raises:
             InputError: plan and procedure together are too large for a ConfigMap.
-            Conflict: a record of that number is there.
+            ApplyStopped: another run made a record of that number.
         """
         name = f"ragstow.{self._service}.{number}"
         progress = Progressed("applying", PENDING * len(procedure.actions), self._holder, started, namespace_made)
@@ -142,7 +142,13 @@ class Journal:
             "data": {"progress": _text(progress)},
             "binaryData": binary,
         }
-        made = self._ask(lambda: self._client.create(document))
+        try:
+            made = self._ask(lambda: self._client.create(document))
+        except Conflict:
+            found = self._ask(lambda: self._client.get(self._resource(), name, self._namespace))
+            if found is None or _progress(found).holder != self._holder:
+                raise _taken(record) from None
+            made = found  # our own, whose answer was lost
         _keep(record, made)
         return record
 

@@ -91,6 +91,8 @@ def state(client: ApiClient) -> dict[str, Any]:
             continue
         for item in client.list(resource):
             meta = item["metadata"]
+            if meta["name"] == "kube-root-ca.crt":
+                continue  # comes some time after its namespace
             if plural == "leases" and meta["namespace"] != "kube-system":
                 continue
             made[f"{plural} {meta.get('namespace', '')}/{meta['name']}"] = _content(plural, item)

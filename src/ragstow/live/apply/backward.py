@@ -106,7 +106,7 @@ def _inverse(record: Record, index: int) -> Iterator[Back]:
             title = f"label {action.node} as before"
             yield Back(index, title, lambda run: _labels(run, action.node, before["labels"]))
         case Uncordon():
-            yield Back(index, f"close {action.node} and evict its GPU pods", lambda run: _close(run, action.node))
+            yield Back(index, f"close {action.node} and evict its GPU pods", lambda run: _close(run, record, action.node))
         case EvictGpuPods():
             # The node is closed, and its labels are back: where pods came meanwhile they are gone by now.
             return
@@ -239,11 +239,19 @@ def _labels(run: Run, node: str, former: Mapping[str, str | None]) -> None:
     nodes.set_labels(run, node, former)
 
 
-def _close(run: Run, node: str) -> None:
+def _close(run: Run, record: Record, node: str) -> None:
     if run.node(node) is None:
         return
     nodes.set_cordon(run, node, True)
-    nodes.evict(run, node, run.options.disturb)
+    nodes.evict(run, node, run.options.disturb, _evicted(record, node))
+
+
+def _evicted(record: Record, node: str) -> list[str]:
+    """Whose pods the run evicted from a node; they may have come back to it, and go once more."""
+    for index, action in enumerate(record.procedure.actions):
+        if isinstance(action, EvictGpuPods) and action.node == node:
+            return list(record.before.get(index, {}).get("owners") or ())
+    return []
 
 
 def _open(run: Run, record: Record, node: str, before: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from ragstow.render.actions import (
     ApplyObject,
     Cordon,
     DeleteObject,
+    EvictGpuPods,
     HelmUpgrade,
     MergePatch,
     RestartDaemonSet,
@@ -55,6 +56,8 @@ def before(run: Run, action: Action) -> dict[str, Any]:
                 "labels": {key: value for key, value in sorted(shown.items()) if key.endswith(nodes.SHOWN)},
                 "layout": nodes.labels_of(node).get(MIG_CONFIG),
             }
+        case EvictGpuPods():
+            return {"owners": sorted({nodes.owner(pod) for pod in nodes.gpu_pods(run, action.node)})}
         case SetLabels():
             there = nodes.labels_of(nodes.must_be(run, action.node))
             return {"labels": {key: there.get(key) for key in (*action.labels, *action.gone)}}

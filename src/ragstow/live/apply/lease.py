@@ -7,6 +7,7 @@ to a run that died; it is taken over, and that is said.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,8 @@ from ragstow.live.failures import Conflict
 
 NAMESPACE, NAME = "kube-system", "ragstow-apply"
 _API = "coordination.k8s.io"
+_RELEASES = 10
+"""How often a run tries to give its lease back."""
 
 
 class Lease:
@@ -52,11 +55,17 @@ class Lease:
     def __exit__(self, *_: object) -> None:
         self._end.set()
         self._thread.join(self._seconds)
-        if self._lost is None:
+        for _ in range(_RELEASES):
+            if self._lost is not None:
+                return
             try:
                 self._client.delete(self._resource(), NAME, NAMESPACE, uid=self._uid, version=self._version)
-            except RagstowError:
-                return  # it ends by itself
+                return
+            except Conflict:
+                self._look()
+            except (ClusterError, TimeoutReached):
+                time.sleep(0.5)
+        # It ends by itself.
 
     def check(self) -> None:
         """Raise where another run has taken the lease over.

@@ -19,6 +19,9 @@ SHOWN = (".product", ".replicas", ".sharing-strategy", "mig.config.state")
 """Ends of the labels that say how the cards are shared."""
 
 
+_ALLOW = "move it, or agree to it with --allow-disturb"
+
+
 def must_be(run: Run, name: str) -> dict[str, Any]:
     """A node that the plan counts on.
 
@@ -132,27 +135,48 @@ def gpu_pods(run: Run, node: str) -> list[dict[str, Any]]:
     return [pod for pod in pods if _running(pod) and any(_asks(item) for item in _containers(pod))]
 
 
-def evict(run: Run, node: str, expected: Sequence[str]) -> bool:
+def owner(pod: Object) -> str:
+    """Whose a pod is: "namespace kind name" of its controller (a Deployment's ReplicaSet by the Deployment's name)."""
+    meta = pod["metadata"]
+    for item in meta.get("ownerReferences") or ():
+        if item.get("controller"):
+            name = str(item["name"])
+            # A rollout makes another ReplicaSet of the same Deployment.
+            return f"{meta['namespace']} {item['kind']} {name.rpartition('-')[0] if item['kind'] == 'ReplicaSet' else name}"
+    return f"{meta['namespace']} Pod {meta['name']}"
+
+
+def evict(run: Run, node: str, expected: Sequence[str], owners: Sequence[str] = ()) -> bool:
     """Evict the GPU pods of a node and wait until they are gone; whether there were any.
+
+    Args:
+        run: the run.
+        node: the node, closed already.
+        expected: pods ("namespace/name") that may go.
+        owners: those whose pods may go, as `owner` names them.
 
     Raises:
         ApplyStopped: a pod that nobody was told about holds a GPU there; nothing is evicted then.
         TimeoutReached: a disruption budget, a finalizer or a slow end keeps one there.
     """
+
+    def listed(pod: Object) -> bool:
+        return key(pod) in expected or _own(run, pod) or owner(pod) in owners
+
     first = gpu_pods(run, node)
-    strangers = [key(pod) for pod in first if key(pod) not in expected and not _own(run, pod)]
+    strangers = [key(pod) for pod in first if not listed(pod)]
     if strangers:
         raise ApplyStopped(
             "gpu-held",
-            f"{', '.join(strangers)} {'hold' if len(strangers) > 1 else 'holds'} a GPU of {node}, which the plan did not count "
-            "on; nothing was evicted",
-            hint=f"move it, or plan again with --allow-disturb; {run.hint()}",
+            f"{', '.join(strangers)} {'hold' if len(strangers) > 1 else 'holds'} a GPU of {node}, which nobody was told "
+            "about; nothing was evicted",
+            hint=f"{_ALLOW}; {run.hint()}",
         )
 
     def look() -> str:
         standing: list[str] = []
         for pod in gpu_pods(run, node):
-            if key(pod) not in expected and not _own(run, pod):
+            if not listed(pod):
                 continue  # bound in the moment of the cordon; told after the wait
             if pod["metadata"].get("deletionTimestamp"):
                 standing.append(f"{key(pod)} is ending")
@@ -168,7 +192,7 @@ def evict(run: Run, node: str, expected: Sequence[str]) -> bool:
         raise ApplyStopped(
             "gpu-held",
             f"{', '.join(late)} got a GPU of {node} while it was being closed",
-            hint=f"move it, or plan again with --allow-disturb; {run.hint()}",
+            hint=f"{_ALLOW}; {run.hint()}",
         )
     return bool(first)
 

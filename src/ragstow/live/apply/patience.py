@@ -18,6 +18,8 @@ _SECONDS = 90.0
 _PAUSE_SECONDS = 0.5
 _WARM_UP_SECONDS = 15.0
 """After a restart a server may refuse for some seconds what it will allow: it has not read the roles yet."""
+_REFUSED_SECONDS = 5.0
+"""The same where the restart itself was not seen, in a run that had its rights before."""
 
 
 class Patience:
@@ -39,6 +41,8 @@ class Patience:
         self._sleep = sleep
         self._clock = clock
         self._troubled = -_WARM_UP_SECONDS
+        self._answered = False
+        self._refused: float | None = None
 
     def __call__(self, call: Callable[[], T]) -> T:
         """The answer of `call`.
@@ -49,10 +53,13 @@ class Patience:
         end = self._clock() + self._seconds
         while True:
             try:
-                return call()
+                answer = call()
             except (ClusterError, TimeoutReached) as error:
                 if not self.bears(error) or self._clock() >= end:
                     raise
+            else:
+                self._answered, self._refused = True, None
+                return answer
             self._sleep(_PAUSE_SECONDS)
 
     def bears(self, error: ClusterError | TimeoutReached) -> bool:
@@ -62,7 +69,9 @@ class Patience:
             self._troubled = now
             return True
         if isinstance(error, Forbidden) or error.code == "unauthorized":
-            return now - self._troubled < _WARM_UP_SECONDS
+            self._refused = now if self._refused is None else self._refused
+            unseen = self._answered and now - self._refused < _REFUSED_SECONDS
+            return unseen or now - self._troubled < _WARM_UP_SECONDS
         if isinstance(error, Conflict):
             return not error.owned and error.reason == "Conflict"
         if isinstance(error, ApiError) and (error.status >= 500 or error.status == 429):

@@ -69,7 +69,7 @@ def _stands(action: WaitReady, item: Object | None) -> str:
     wanted = int(spec.get("replicas", 1)) if action.replicas is None else action.replicas
     if int(status.get("observedGeneration") or 0) < int(item["metadata"].get("generation") or 0):
         return "the controller has not seen the change yet"
-    updated, ready = int(status.get("updatedReplicas") or 0), int(status.get("readyReplicas") or 0)
+    updated, ready = int(status.get("updatedReplicas") or 0), int(status.get("availableReplicas") or 0)
     there = int(status.get("replicas") or 0)
     if updated < wanted:
         return f"{updated} of {wanted} pods are of the new version"

@@ -17,7 +17,7 @@ from ragstow.live import apply
 from ragstow.live.apply import ApplyStopped, Options
 from ragstow.live.client import ApiClient
 from ragstow.live.failures import Right
-from ragstow.render.actions import ApplyObject, Procedure, WaitReady
+from ragstow.render.actions import Action, ApplyObject, Procedure, WaitReady
 from stack_player import Stack
 
 pytestmark = pytest.mark.usefixtures("rag")
@@ -140,18 +140,12 @@ def test_layout_that_never_comes(admin: ApiClient, applier: ApiClient, stack: St
 
 def small(*manifests: dict[str, Any]) -> Procedure:
     """A procedure of workloads alone."""
-    actions = [
-        action
-        for item in manifests
-        for action in (
-            ApplyObject(item),
-            *(
-                [WaitReady("apps/v1", item["kind"], NAMESPACE, item["metadata"]["name"], item["spec"]["replicas"], 30)]
-                if item["kind"] in ("Deployment", "StatefulSet")
-                else []
-            ),
-        )
-    ]
+    actions: list[Action] = []
+    for item in manifests:
+        actions.append(ApplyObject(item))
+        if item["kind"] in ("Deployment", "StatefulSet"):
+            meta, replicas = item["metadata"], item["spec"]["replicas"]
+            actions.append(WaitReady("apps/v1", item["kind"], NAMESPACE, meta["name"], replicas, 30))
     return Procedure("notes", NAMESPACE, "d1", tuple(actions), 0, 0)
 
 

@@ -52,7 +52,7 @@ class Lease:
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *__: object) -> None:
         self._end.set()
         self._thread.join(self._seconds)
         for _ in range(_RELEASES):

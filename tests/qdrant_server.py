@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -22,6 +23,8 @@ class Store:
     key: str | None = None
     fail: tuple[str, str] | None = None
     """(method, end of the path) that fails with 500."""
+    slow: float = 0.0
+    """Seconds before points are taken."""
     forgets: bool = False
     """Points are taken and not kept."""
     seen: list[tuple[str, str]] = field(default_factory=list)
@@ -90,6 +93,7 @@ class Qdrant(BaseHTTPRequestHandler):
             self._result({"status": "green", "points_count": len(held[name]["points"])})
 
     def _upsert(self, collection: dict[str, Any], points: list[dict[str, Any]]) -> None:
+        time.sleep(self.store.slow)
         if self._wrong_size(collection, [point["vector"] for point in points]):
             return
         if not self.store.forgets:

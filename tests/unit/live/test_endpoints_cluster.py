@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -24,6 +28,7 @@ from ragstow.live.endpoints.check import Options, check_endpoints
 from ragstow.live.endpoints.targets import wanted
 from ragstow.spec import normalise
 from ragstow.verification.model import Outcome
+from support import ENVIRONMENT
 
 COMPONENTS: list[dict[str, Any]] = [
     {"name": "llm", "role": "llm", "model": "Qwen/Qwen2.5-7B-Instruct", "replicas": 2},
@@ -208,3 +213,25 @@ def test_the_command_asks_them_too(cluster: Cluster, capsys: pytest.CaptureFixtu
     assert code == 0, [check for check in data["checks"] if not check["passed"]] + data["unknown"]
     assert run([*words, "--health", "gate=/healthz"]) == 2
     assert "no such component" in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_nothing_in_the_store(cluster: Cluster) -> None:
+    words = ["verify", f"{NAMESPACE}/{SERVICE}", "--kubeconfig", str(cluster.plane.kubeconfig), "--context", "verifier"]
+    cluster.store.slow = 30
+    cluster.store.seen.clear()
+    try:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "ragstow", *words, "--no-logs"], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+        )
+        end = time.monotonic() + 60
+        while not any(method == "PUT" and path.endswith("/points") for method, path in cluster.store.seen):
+            assert time.monotonic() < end
+            assert running.poll() is None
+            time.sleep(0.05)
+        assert cluster.store.collections
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=30)
+    finally:
+        cluster.store.slow = 0
+    assert (running.returncode, said.strip().splitlines()[-1]) == (130, "interrupted")
+    assert cluster.store.collections == {}

@@ -84,6 +84,8 @@ def test_applied_as_planned_then_nothing_to_do_then_taken_back(here: World, caps
     assert capsys.readouterr().out == "small in namespace rag, cluster applier: nothing to do\n"
     assert here.apply("-o", "json") == 0
     assert answer(capsys)["state"] == "nothing-to-do"
+    assert here.apply("--dry-run=client", user="reader") == 0
+    assert capsys.readouterr().out == "small in namespace rag, cluster reader: nothing to do\n"
     assert here.apply("--undo", "--dry-run=client", "-o", "json", source="small", user="reader") == 1  # in namespace default
     capsys.readouterr()
     assert here.apply("--undo", "--dry-run=client", "-o", "json", "-n", "rag", source="small", user="reader") == 0

@@ -41,7 +41,64 @@ TEXTS = [
     ("device-plugin-start-race", "no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu"),
     ("gpu-memory-insufficient", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB."),
     ("gpu-memory-insufficient", "cudaMalloc failed: out of memory"),
+    ("driver-not-installed", "Could not resolve Linux kernel version"),
+    ("driver-not-installed", "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service"),
+    ("driver-not-installed", "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"),
+    (
+        "gpu-arch-unsupported",
+        "ERROR: CUDA kernel mul_mat_vec has no device code compatible with CUDA arch 520. ggml-cuda.cu was compiled for: 520",
+    ),
+    ("gpu-arch-unsupported", "Could not match a profile in manifest"),
+    (
+        "gpu-memory-insufficient",
+        "Detected additional 1 compatible profile(s) that are currently not runnable due to low free GPU memory.",
+    ),
+    ("gpu-memory-insufficient", "ERROR    2024-11-28 13:24:44,248 infinity_emb ERROR: CUDA   batch_handler.py:574"),
+    (
+        "gpu-memory-insufficient",
+        "std::bad_alloc: out_of_memory: RMM failure at:/rmm/pool_memory_resource.hpp:195: Maximum pool size exceeded",
+    ),
+    (
+        "gpu-memory-insufficient",
+        "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache",
+    ),
+    ("gpu-memory-insufficient", "Error: llama runner process has terminated: CUDA error: out of memory"),
+    ("gpu-memory-insufficient", "Exception: Capture cuda graph failed: CUDA out of memory. Tried to allocate 20.00 MiB."),
+    ("gpu-memory-insufficient", "[TRT] [E] [resizingAllocator.cpp::allocate::78] Error Code 1: Cuda Runtime (out of memory)"),
+    (
+        "gpu-memory-insufficient",
+        "Error: 'err == cudaSuccess' failed: StandardGpuResources: alloc fail type TemporaryMemoryOverflow dev 0",
+    ),
+    ("gpu-memory-insufficient", "Not enough memory to handle 16000 total tokens with 2 prefill tokens."),
+    ("tensor-parallel-mismatch", "`sharded` is true but only found 1 CUDA devices"),
+    ("shm-too-small", "Error: Download process was signaled to shutdown with signal 7"),
+    ("shm-too-small", "RuntimeError: unable to write to file </torch_812_331>: No space left on device (28)"),
+    ("service-env-collision", 'panic: strconv.ParseInt: parsing "tcp://10.96.40.2:19530": invalid syntax'),
+    ("runtimeclass-missing", 'level=INFO source=gpu.go:396 msg="no compatible GPUs were discovered"'),
+    ("runtimeclass-missing", "ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected"),
+    ("runtimeclass-missing", "WARNING: The NVIDIA Driver was not detected.  GPU functionality will not be available."),
+    ("runtime-handler-not-configured", "failed to find runtime handler nvidia from runtime list map[crun:0x1 runc:0x2]"),
+    ("dra-driver-not-ready", "prepare dynamic resources: DRA driver compute-domain.nvidia.com is not registered"),
+    (
+        "dra-driver-not-ready",
+        'failed to create device library: failed to locate driver libraries: error locating "libnvidia-ml.so.1"',
+    ),
+    ("mig-reconfig-stuck", "Unable to shutdown GPU clients on host by stopping their systemd services"),
+    ("mig-config-invalid", "error setting MIGConfig: error attempting multiple config orderings: all orderings failed"),
+    ("mig-monitor-permission", "error visiting device: error getting device memory info: Insufficient Permissions"),
+    (
+        "sharing-request-gt-one",
+        "invalid request for sharing GPU (time-sharing), at most 1 nvidia.com/gpu can be requested on GPU nodes",
+    ),
+    ("mps-not-ready", "Failed to allocate device vector A (error code all CUDA-capable devices are busy or unavailable)!"),
+    ("fabric-manager-down", "nvidia-fabricmanager.service: Failed with result 'exit-code'."),
+    ("gpu-unhealthy", "XidCriticalError: Xid=48, All devices will go unhealthy."),
+    ("gpu-unhealthy", "NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x62:0xffff:1863)"),
 ]
+
+
+def test_every_signature_says_versions_and_source() -> None:
+    assert [row.id for row in FACTS.signatures.rows if not (row.versions and row.source)] == []
 
 
 @pytest.mark.parametrize(("cause", "text"), TEXTS, ids=[text[:40] for _, text in TEXTS])

@@ -58,7 +58,15 @@ def _prepared(item: KubeObject) -> dict[str, Any]:
         spec = {key: value for key, value in raw.get("spec", {}).items() if key not in ("podCIDR", "podCIDRs")}
         taints = [taint for taint in spec.get("taints") or () if not str(taint["key"]).startswith("node.kubernetes.io/")]
         raw["spec"] = {**spec, "taints": taints}
-    elif item.kind in ("Pod", "DaemonSet", "Deployment", "StatefulSet", "Namespace", "PersistentVolumeClaim"):
+    elif item.kind in (
+        "Pod",
+        "DaemonSet",
+        "Deployment",
+        "StatefulSet",
+        "Namespace",
+        "PersistentVolumeClaim",
+        "PodDisruptionBudget",
+    ):
         raw.pop("status", None)
         if item.kind == "PersistentVolumeClaim":
             # Bound to a volume that the controller finds again.

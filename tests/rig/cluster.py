@@ -197,11 +197,12 @@ def gpu_cluster(
             ),
         ]
         plane.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": defaults}))
-        plane.start_controllers(crds=tuple(kwok.KINDS), path=str(plane.data / "bin"))
         with world.changed():
             for name, host in hosts.items():
                 world.nodes[name] = machine(host, facts, _uuids(snapshot, name))
+        # Before anybody runs who would change the objects while they are made.
         load_running(client, snapshot)
+        plane.start_controllers(crds=tuple(kwok.KINDS), path=str(plane.data / "bin"))
         guests = Guests(client, facts, world, plane.data, lambda pod: _used(pod, uses))
         programs = GpuPrograms(client, facts, hosts, world, guests, delay_seconds)
         programs.start()

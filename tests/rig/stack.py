@@ -114,7 +114,9 @@ class GpuPrograms:
     def settled(self) -> bool:
         """Whether nothing is going on at any node."""
         return all(
-            stage.pending is None and stage.recut is None and stage.content is not None for stage in self._nodes.values()
+            stage.host.server == "dra"
+            or (stage.pending is None and stage.recut is None and (stage.plugin_uid != "" or name in self.plugin_dead))
+            for name, stage in self._nodes.items()
         )
 
     def _run(self) -> None:
@@ -231,7 +233,7 @@ class GpuPrograms:
         now = time.monotonic()
         if plugin is None or node.name in self.plugin_dead:
             stage.plugin_uid, stage.pending = "", None
-            self._offer(stage, node, dict.fromkeys(_gpu(node.capacity), 0), None)
+            self._offer(stage, node, dict.fromkeys(_gpu(node.capacity), 0), None, {})
             return
         label = node.labels.get(CONFIG_LABEL, "")
         instance = f"{plugin.owner.uid} {label}"
@@ -262,27 +264,28 @@ class GpuPrograms:
         data = (config_map.raw.get("data") or {}) if config_map is not None else {}
         return (str(data[found.key]),) if found.key in data else None
 
-    def _offered(self, stage: Stage, node: Node) -> tuple[Mapping[str, int], Mapping[str, str] | None]:
+    def _offered(self, stage: Stage, node: Node) -> tuple[Mapping[str, int], Mapping[str, str] | None, Mapping[str, int]]:
+        """Devices of each resource, labels (None: as they are), and how many of the devices are on dead cards."""
         assert stage.content is not None
         if stage.content == stage.first:
             offered, labels = stage.first_offer, stage.first_labels
         else:
             after = aftermath(stage.host, stage.content[0], stage.content[1], self._facts)
             if isinstance(after, Reason):
-                return dict.fromkeys(_gpu(node.capacity), 0), None
+                return dict.fromkeys(_gpu(node.capacity), 0), None, {}
             offered, labels = after.resources, after.labels
-        lost = self._guests.lost(node.name, stage.content, stage.host)
-        return {name: max(0, count - lost.get(name, 0)) for name, count in offered.items()}, labels
+        return offered, labels, self._guests.lost(node.name, stage.content, stage.host)
 
-    def _offer(self, stage: Stage, node: Node, offered: Mapping[str, int], labels: Mapping[str, str] | None) -> None:
-        names = {*_gpu(node.capacity), *offered}
-        now = _gpu(node.allocatable)
-        wanted = {name: offered.get(name, 0) for name in sorted(names)}
-        if now != wanted:
-            amounts = {name: str(count) for name, count in wanted.items()}
-            # Capacity keeps what a plugin that is gone had offered.
-            grown = amounts if labels is not None else {}
-            self._status(node, {"allocatable": amounts, **({"capacity": grown} if grown else {})})
+    def _offer(
+        self, stage: Stage, node: Node, offered: Mapping[str, int], labels: Mapping[str, str] | None, lost: Mapping[str, int]
+    ) -> None:
+        names = sorted({*_gpu(node.capacity), *offered})
+        # Capacity counts dead devices too, and keeps what a plugin that is gone had offered.
+        capacity = {name: offered.get(name, 0) for name in names} if labels is not None else _gpu(node.capacity)
+        wanted = {name: max(0, offered.get(name, 0) - lost.get(name, 0)) for name in names}
+        if _gpu(node.allocatable) != wanted or _gpu(node.capacity) != capacity:
+            texts = [{name: str(count) for name, count in amounts.items()} for amounts in (wanted, capacity)]
+            self._status(node, {"allocatable": texts[0], "capacity": texts[1]})
         if labels is not None and stage.host.gfd:
             mine = {key: value for key, value in labels.items() if _DISCOVERED.fullmatch(key)}
             gone = {key: None for key in node.labels if _DISCOVERED.fullmatch(key) and key not in mine}

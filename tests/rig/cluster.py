@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from controlplane_build import folder
 from controlplane_support import ControlPlane, control_plane, need_controlplane
 from ragstow import facts as known
 from ragstow.cluster.read import read
@@ -99,6 +100,16 @@ class Rig:
         resource = self.client.resources().plural("", "nodes")
         assert resource is not None
         self.client.patch(resource, name, "", change)
+
+    def helm(self) -> tuple[Path, dict[str, str]]:
+        """A folder with a scripted `helm`, and the environment that it needs."""
+        kept = self.plane.data / "helm"
+        (kept / "bin").mkdir(parents=True, exist_ok=True)
+        program = kept / "bin" / "helm"
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).parent / "helm.py"} "$@"\n')
+        program.chmod(0o755)
+        values = {"RAG_RIG_HELM": kept, "RAG_RIG_KUBECTL": folder() / "kubectl", "RAG_RIG_KUBECONFIG": self.kubeconfig}
+        return kept / "bin", {name: str(value) for name, value in values.items()}
 
     # What breaks
 

@@ -126,8 +126,9 @@ class Guests:
             if guests != self._world.pods:
                 with self._world.changed() as world:
                     world.pods = guests
-            for pod in there.values():
-                self._tell(pod)
+            for pod in snapshot.pods:
+                if pod.node is not None and not pod.finished:
+                    self._tell(pod)
 
     def _uuids(self, snapshot: Snapshot, pod: Pod, uid: str) -> list[str] | None:
         wanted = {name: pod_demand(pod, name) for name in sorted(resource_names(pod)) if name.startswith(_PREFIX)}

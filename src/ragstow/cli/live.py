@@ -59,6 +59,17 @@ def given() -> tuple[str, ...]:
     return tuple(flag for flag, _ in _kept().values())
 
 
+def typed() -> str:
+    """The flags to paste into a next command; a token is no part of it."""
+    import shlex
+
+    words: list[str] = []
+    for flag, value in _kept().values():
+        if flag != "--token":
+            words += [word for one in (value if isinstance(value, tuple) else (value,)) for word in (flag, str(one))]
+    return shlex.join(words)
+
+
 def _kept() -> dict[str, tuple[str, Any]]:
     """Name in `Choice` -> flag, value."""
     context = click.get_current_context(silent=True)

@@ -59,9 +59,12 @@ def command(
 
         emit(document(made, cluster), output)
     else:
+        from ragstow.cli.live import typed
         from ragstow.cli.plan_text import lines
 
-        for line in lines(made, cluster, spec=spec, from_=from_ or "", wide=output == "wide"):
+        where = from_ or f"cluster {cluster.snapshot.source.location}"
+        flags = f"--from {from_}" if from_ else typed()
+        for line in lines(made, cluster, spec=spec, where=where, flags=flags, wide=output == "wide"):
             click.echo(line)
     return 0 if made.feasible else 1
 

@@ -27,14 +27,15 @@ _STATES = {
 }
 
 
-def lines(plan: Plan, cluster: Cluster, *, spec: str, from_: str, wide: bool) -> list[str]:
+def lines(plan: Plan, cluster: Cluster, *, spec: str, where: str, flags: str, wide: bool) -> list[str]:
     """The lines of the text view.
 
     Args:
         plan: the plan.
         cluster: what it was made for.
         spec: the service file as typed, for the next commands.
-        from_: the saved cluster as typed; "" for a live one.
+        where: the cluster, for people.
+        flags: those that name the cluster, as typed.
         wide: every reason and assumption.
     """
     room = table.width()
@@ -50,11 +51,11 @@ def lines(plan: Plan, cluster: Cluster, *, spec: str, from_: str, wide: bool) ->
         *(_why_not(plan.refused, room) if wide else []),
         "",
         *_closing(plan, room, wide=wide),
-        *_next(spec, from_),
+        *_next(spec, flags, live=cluster.snapshot.source.kind == "live"),
     ]
 
 
-def _headline(plan: Plan, cluster: Cluster, from_: str) -> str:
+def _headline(plan: Plan, cluster: Cluster, where: str) -> str:
     free = _free(plan, cluster)
     if plan.optimal:
         proof = f"bound {plan.lower_bound}: optimal"
@@ -62,7 +63,7 @@ def _headline(plan: Plan, cluster: Cluster, from_: str) -> str:
         proof = f"greedy, not proved; at least {plan.lower_bound} needed"
     else:
         proof = f"at least {plan.lower_bound} needed"
-    fits = f"{plan.service} on {from_}: fits. {_count(plan.cards, 'card')} ({proof}){free}"
+    fits = f"{plan.service} on {where}: fits. {_count(plan.cards, 'card')} ({proof}){free}"
     return fits if any(layout.changes for layout in plan.layouts) or not _running(plan, cluster) else f"{fits}; nothing to do"
 
 
@@ -225,21 +226,17 @@ def _closing(plan: Plan, room: int, *, wide: bool) -> list[str]:
     return made
 
 
-def _next(spec: str, from_: str) -> list[str]:
-    if not from_:
-        return [
-            f" next: ragstow plan {spec} -o json > plan.json",
-            "       ragstow apply plan.json --dry-run=server",
-        ]
+def _next(spec: str, flags: str, *, live: bool) -> list[str]:
+    more = f" {flags}" if flags else ""
     return [
-        f" next: ragstow plan {spec} --from {from_} -o json > plan.json",
-        "       ragstow render plan.json --out out/",
+        f" next: ragstow plan {spec}{more} -o json > plan.json",
+        f"       ragstow apply plan.json{more} --dry-run=server" if live else "       ragstow render plan.json --out out/",
     ]
 
 
-def _refused(plan: Plan, from_: str, room: int, *, wide: bool) -> list[str]:
+def _refused(plan: Plan, where: str, room: int, *, wide: bool) -> list[str]:
     need = f"at least {_count(plan.lower_bound, 'card')} needed ({plan.lower_bound_reason})" if plan.lower_bound else ""
-    made = [f"{plan.service} on {from_}: does not fit{'; ' + need if need else ''}", "", " why"]
+    made = [f"{plan.service} on {where}: does not fit{'; ' + need if need else ''}", "", " why"]
     for reason in plan.reasons:
         made += _paragraph("  - ", str(reason), room)
     if plan.alternatives:

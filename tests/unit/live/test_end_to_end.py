@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ class Story:
     def plan(self) -> dict[str, Any]:
         """The plan for the cluster as it is."""
         code, found, told = self.asks("reader", "plan", str(self.spec), *self.more)
-        assert code == 0, told
+        assert code == 0, (told, found)
         self.file.write_text(json.dumps(found))
         self.rig.uses_as_planned(found)
         return found
@@ -53,7 +54,7 @@ class Story:
     def apply(self, *words: str) -> dict[str, Any]:
         """Carry the plan out."""
         code, found, told = self.asks("applier", "apply", str(self.file), "--yes", *self.more, *words)
-        assert code == 0, told
+        assert code == 0, (told, found)
         self.rig.settle()
         return found
 
@@ -131,7 +132,7 @@ def _whole(story: Story) -> tuple[dict[str, Any], dict[str, Any]]:
     story.apply()
     story.placed_as_planned(plan)
     assert story.failed() == set()
-    assert story.plan()["layouts"] == [] or all(not layout["changes"] for layout in story.plan()["layouts"])
+    assert all(not layout["changes"] for layout in story.plan()["layouts"]), "nothing to do"
     return before, plan
 
 
@@ -174,10 +175,21 @@ def test_slices_under_the_operator(tmp_path: Path, capsys: pytest.CaptureFixture
         _undone(story, before)
 
 
-def test_time_slicing_with_the_plain_chart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_slicing_with_the_plain_chart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assumed = ("ragbox=NVIDIA-GeForce-RTX-3090:2",)
     with told("k3s-two-cards", "service-no-isolation.yaml", tmp_path, capsys, assumed=assumed) as story:
+        story.plan()
+        untouched = state(story.rig.client)
+        code, _, _ = story.asks("applier", "apply", str(story.file), "--yes", *story.more)
+        assert (code, differences(untouched, state(story.rig.client))) == (1, []), "without helm nothing is touched"
+        folder, environment = story.rig.helm()
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
         before, _ = _whole(story)
+        assert story.rig.node("ragbox")["status"]["allocatable"]["nvidia.com/gpu.shared"] == "4"
 
         story.rig.steal("ragbox", 0, 9000)
         assert story.failed() == {"gpu-memory-used"}
@@ -193,6 +205,10 @@ def test_time_slicing_with_the_plain_chart(tmp_path: Path, capsys: pytest.Captur
 
 def test_claims_of_the_dra_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with told("k3s-two-cards-dra", "service.yaml", tmp_path, capsys) as story:
+        run(["plan", str(story.spec), *story.rig.arguments("reader")])
+        shown = capsys.readouterr().out
+        assert shown.startswith("notes on cluster reader: fits. 2 cards")
+        assert f"ragstow apply plan.json --kubeconfig {story.rig.kubeconfig} --context reader --dry-run=server\n" in shown
         before, _ = _whole(story)
         assert story.device("embedder") == story.device("reranker") != story.device("llm")
         story.rig.steal("ragbox", story.device("reranker")[1], 9000)

@@ -1,8 +1,8 @@
 """A scripted helm for the one chart that matters here: `history`, `upgrade` and `rollback` of the device plugin's release.
 
-It runs as a program of its own, through kubectl as administrator (RAG_RIG_KUBECTL, RAG_RIG_KUBECONFIG), and makes of the value
-`config.map` what the chart makes: a ConfigMap `<fullname>-configs`, a config-manager beside the plugin and before it, a checksum on the
-template. Revisions are kept in RAG_RIG_HELM, a folder.
+It runs as a program of its own, through kubectl as administrator (RAG_RIG_KUBECTL, RAG_RIG_KUBECONFIG). Of the value
+`config.map` it makes what the chart makes: a ConfigMap `<fullname>-configs`, a config-manager beside the plugin and before it,
+a checksum on the template. Revisions are kept in RAG_RIG_HELM, a folder.
 """
 
 from __future__ import annotations

@@ -39,7 +39,6 @@ def lines(plan: Plan, cluster: Cluster, *, spec: str, where: str, flags: str, wi
         wide: every reason and assumption.
     """
     room = table.width()
-    where = from_ or cluster.snapshot.source.location
     if not plan.feasible:
         return _refused(plan, where, room, wide=wide)
     return [

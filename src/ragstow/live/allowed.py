@@ -36,8 +36,7 @@ ANNOTATION_PREFIXES = (
 ANNOTATIONS = frozenset(
     {
         "gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "runai-job-id", "received-resource-type",
-        "kubernetes.io/config.mirror", "meta.helm.sh/release-name", "meta.helm.sh/release-namespace",
-        "kubernetes.io/config.source", "storageclass.beta.kubernetes.io/is-default-class",
+        "kubernetes.io/config.mirror", "kubernetes.io/config.source", "storageclass.beta.kubernetes.io/is-default-class",
         "kubectl.kubernetes.io/restartedAt", "kubectl.kubernetes.io/default-container",
         "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "deprecated.daemonset.template.generation", "karpenter.sh/do-not-disrupt", "pod-group-name",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -128,6 +129,7 @@ class Way:
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, dict[str, str], float]] = []
+        self.message = "said so"
         self.requests: list[tuple[str, dict[str, str]]] = []
 
 
@@ -141,7 +143,7 @@ def bad_way() -> Iterator[tuple[str, Way]]:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status, headers, wait = way.answers.pop(0) if way.answers else (200, {}, 0.0)
             time.sleep(wait)
-            body = b'{"kind":"Status","reason":"R","message":"said so"}'
+            body = json.dumps({"kind": "Status", "reason": "R", "message": way.message}).encode()
             self.send_response(status)
             for name, value in {**headers, "Content-Length": str(len(body))}.items():
                 self.send_header(name, value)
@@ -214,11 +216,21 @@ def test_every_call_has_a_time_limit() -> None:
 
 def test_a_missing_right_is_named_as_a_rule() -> None:
     with transport() as (made, way, _):
+        way.message = 'pods is forbidden: User "eve" cannot list resource "pods" in API group "" in the namespace "rag"'
         way.answers = [(403, {}, 0)]
         with pytest.raises(Forbidden) as raised:
             made.send("GET", "/x", Right("list", "pods", "", "rag"))
         assert 'apiGroups [""], resources ["pods"], verbs ["list"] in namespace rag' in str(raised.value)
         assert raised.value.exit_code == 3
+
+
+def test_a_refusal_of_admission_is_no_missing_right() -> None:
+    with transport() as (made, way, _):
+        way.message = 'pods "llm" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1'
+        way.answers = [(403, {}, 0)]
+        with pytest.raises(ApiError, match="exceeded quota") as raised:
+            made.send("POST", "/x", Right("create", "pods", "", "rag"))
+        assert not isinstance(raised.value, Forbidden)
 
 
 def test_impersonation_and_credentials_go_along() -> None:

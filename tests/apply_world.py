@@ -61,8 +61,9 @@ class World:
         return ["--kubeconfig", str(self.plane.kubeconfig), "--context", user]
 
     def apply(self, *flags: str, user: str = "applier", source: str | None = None) -> int:
-        """`ragstow apply` in this process."""
-        return run(["apply", source or str(self.plan), *self.flags(user), *flags])
+        """`ragstow apply` in this process; no wait takes longer than a minute, so that a test never hangs."""
+        limit = [] if "--timeout" in flags else ["--timeout", "60s"]
+        return run(["apply", source or str(self.plan), *self.flags(user), *limit, *flags])
 
     def make_plan(self, name: str = "plan.json", spec: Mapping[str, Any] = SERVICE, code: int = 0) -> Path:
         """A plan for the cluster as it is now."""

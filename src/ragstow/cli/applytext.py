@@ -106,7 +106,7 @@ def disturbed(impact: Impact, room: int) -> Iterator[str]:
         yield "  no pod of anybody else loses a GPU"
     if impact.stopped_at is not None:
         yield from _paragraph(
-            "  ! ", f"a budget keeps pods on {impact.stopped_at}: the run would wait there until it times out", room
+            "  ! ", f"pods cannot leave {impact.stopped_at}: the run would wait there until it times out", room
         )
 
 

@@ -59,7 +59,7 @@ def undo(wish: Wish) -> int:
                 hint="move them first, or agree to it with --allow-disturb; nothing was done",
             )
         if wish.dry_run != "client":
-            refuse_missing(client, record.procedure)
+            refuse_missing(client, record.procedure, undo=True)
         if wish.dry_run:
             return _end(wish, body, "previewed", 0)
         if not wish.confirm(f"take back {len(titles)} steps on {client.transport.access.name}?"):

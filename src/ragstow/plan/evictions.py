@@ -68,7 +68,7 @@ class Evictions:
     budgets: tuple[BudgetEffect, ...] = ()
     preempted: tuple[str, ...] = ()
     stopped_at: str | None = None
-    """The node at which a budget ends it; the nodes after it are not reached."""
+    """The node at which pods that cannot leave end it; the nodes after it are not reached."""
 
 
 _OUTCOMES: Mapping[str, Outcome] = {
@@ -141,7 +141,7 @@ class _Played:
         return Evictions(tuple(self.found.values()), tuple(self.effects), tuple(self.preempted), stopped_at)
 
     def _empty(self, node: str, here: set[str]) -> bool:
-        """Evict pods of a node; False where a budget keeps some of them for ever."""
+        """Evict pods of a node; False where a budget, or a DaemonSet that brings them back, keeps some of them there."""
         prepared = prepare(self.now, "drain", node, only=here)
         play = Play(prepared.snapshot, self.options)
         outcomes = {moved.pod: moved for moved in play_disruption(play, prepared).moved}
@@ -157,7 +157,7 @@ class _Played:
             self.found[start.key] = self._evicted(start, moved)
         self.now = freeze(play, prepared.snapshot, arrived)
         self._pushed(play)
-        return not any(moved.outcome == "blocked" for moved in outcomes.values())
+        return not any(moved.outcome in ("blocked", "stays") for moved in outcomes.values())
 
     def _back(self, node: Node, layout: NodeLayout) -> None:
         """The node comes back with its layout, and pods that wait try again."""

@@ -86,7 +86,7 @@ class Impact:
     budgets: tuple[BudgetEffect, ...]
     preempted: tuple[str, ...]
     stopped_at: str | None
-    """The node at which a budget would keep the run waiting until it times out."""
+    """The node at which pods that cannot leave would keep the run waiting until it times out."""
     daemon_sets: tuple[Restarted, ...]
     nodes: tuple[Closed, ...]
     workloads: tuple[Affected, ...]

@@ -105,7 +105,7 @@ s in namespace rag, cluster prod: objects: 1 new, 1 changed, 1 the same; nodes: 
   budget a/r: lets go: one of its pods leaves n1
   DaemonSet gpu/plugin: restarts on n1, n2: adds our configurations; pods keep their GPUs
   Deployment rag/mine: its pods are replaced: rag/mine
-  ! a budget keeps pods on n1: the run would wait there until it times out
+  ! pods cannot leave n1: the run would wait there until it times out
 
  objects
   ~ ConfigMap rag/c

@@ -62,7 +62,7 @@ def answer(capsys: Capture) -> dict[str, Any]:
 
 
 def command(here: World, *flags: str) -> list[str]:
-    return [sys.executable, "-m", "ragstow", "apply", str(here.plan), *here.flags("applier"), *flags]
+    return [sys.executable, "-m", "ragstow", "apply", str(here.plan), *here.flags("applier"), "--timeout", "60s", *flags]
 
 
 def placed(here: World) -> dict[str, str]:
@@ -91,6 +91,8 @@ def test_applied_as_planned_then_nothing_to_do_then_taken_back(here: World, caps
     assert here.apply("--undo", "--dry-run=client", "-o", "json", "-n", "rag", source="small", user="reader") == 0
     undone = answer(capsys)
     assert (undone["state"], undone["undoes"]["record"]) == ("previewed", "rag/ragstow.small.1")
+    assert here.apply("--undo", "--yes", user="reader") == 3
+    assert 'verbs ["create", "delete", "patch"]' in capsys.readouterr().err
     assert here.apply("--undo", "--yes", "-n", "rag", source="small") == 0
     assert "undone" in capsys.readouterr().out
     assert here.apply("--undo", "--yes", "-n", "rag", source="small") == 1

@@ -55,6 +55,7 @@ def test_a_bare_pod_is_lost_and_a_daemon_s_comes_back_at_once() -> None:
     daemon = running("ds-1", "n1", 1, owner={"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "ds", "uid": "ds"})
     found = played(node("n1", 2), node("n2", 2), running("bare", "n1", 1), daemon)
     assert ends(found) == {"rag/bare": ("lost", None), "rag/ds-1": ("stays", None)}
+    assert found.stopped_at == "n1"  # it would be evicted again and again
 
 
 def test_pods_without_a_gpu_stay() -> None:

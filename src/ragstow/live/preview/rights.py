@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ragstow.errors import ClusterError
 from ragstow.live.client import ApiClient
@@ -23,32 +23,36 @@ from ragstow.render.actions import (
 )
 
 
-def refuse_missing(client: ApiClient, procedure: Procedure, *, namespace_there: bool = True) -> None:
+def refuse_missing(client: ApiClient, procedure: Procedure, *, namespace_there: bool = True, undo: bool = False) -> None:
     """Raise where a right is missing that the procedure needs.
 
     Args:
         client: the API server.
         procedure: what will be done.
         namespace_there: whether the service's namespace exists already.
+        undo: it is to be taken back.
 
     Raises:
         ClusterError: which rules are missing; or the server cannot be asked.
     """
-    missing = [
-        right for right in wanted(procedure, client.resources(), namespace_there=namespace_there) if not client.may(right)
-    ]
+    rights = wanted(procedure, client.resources(), namespace_there=namespace_there, undo=undo)
+    missing = [right for right in rights if not client.may(right)]
     if missing:
         rules = "\n".join(f"  {rule}" for rule in _merged(missing))
         raise ClusterError(
             "forbidden",
-            f"not allowed to apply this; the RBAC rules that are missing:\n{rules}",
+            f"not allowed to {'undo' if undo else 'apply'} this; the RBAC rules that are missing:\n{rules}",
             hint="`ragstow rbac apply` prints the role that has them",
         )
 
 
-def wanted(procedure: Procedure, resources: Resources, *, namespace_there: bool = True) -> tuple[Right, ...]:
+def wanted(
+    procedure: Procedure, resources: Resources, *, namespace_there: bool = True, undo: bool = False
+) -> tuple[Right, ...]:
     """Every right that is needed, once."""
-    found = dict.fromkeys(right for action in procedure.actions for right in _of(action, resources))
+    # What was applied is deleted, or taken back to what it was; what was deleted is made again.
+    verbs = ("get", "create", "delete", "patch") if undo else ("get", "create", "patch")
+    found = dict.fromkeys(right for action in procedure.actions for right in _of(action, resources, verbs))
     own = procedure.namespace
     found |= dict.fromkeys(Right(verb, "configmaps", "", own) for verb in ("create", "patch", "delete"))
     found |= dict.fromkeys(
@@ -59,13 +63,13 @@ def wanted(procedure: Procedure, resources: Resources, *, namespace_there: bool 
     return tuple(found)
 
 
-def _of(action: Action, resources: Resources) -> Iterator[Right]:
+def _of(action: Action, resources: Resources, verbs: Sequence[str]) -> Iterator[Right]:
     if isinstance(action, ApplyObject):
         manifest = action.manifest
         resource = resources.of(str(manifest.get("apiVersion")), str(manifest.get("kind")))
         if resource is not None:
             namespace = str(manifest["metadata"].get("namespace") or "") if resource.namespaced else ""
-            for verb in ("get", "create", "patch"):
+            for verb in verbs:
                 yield Right(verb, resource.plural, resource.group, namespace)
     elif isinstance(action, DeleteObject | MergePatch):
         resource = resources.of(action.api_version, action.kind)

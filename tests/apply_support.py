@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -79,6 +80,7 @@ def state(client: ApiClient) -> dict[str, Any]:
     """All that an undo must leave as it was: specs, labels, annotations, what nodes offer, owners of pods and their counts."""
     made: dict[str, Any] = {}
     resources = client.resources()
+    _settle(client)
     kinds = (
         ("", "nodes"), ("", "configmaps"), ("", "services"), ("", "persistentvolumeclaims"), ("", "namespaces"),
         ("apps", "deployments"), ("apps", "statefulsets"), ("apps", "daemonsets"), ("policy", "poddisruptionbudgets"),
@@ -100,11 +102,30 @@ def state(client: ApiClient) -> dict[str, Any]:
     pod = resources.plural("", "pods")
     assert pod is not None
     for item in client.list(pod):
+        if item["metadata"].get("deletionTimestamp"):
+            continue
         owner = next(iter(item["metadata"].get("ownerReferences") or ()), {"kind": "Pod", "name": item["metadata"]["name"]})
         if owner["kind"] == "ReplicaSet":
             owner = {"kind": "Deployment", "name": owner["name"].rpartition("-")[0]}
         pods[f"{item['metadata']['namespace']} {owner['kind']} {owner['name']}"] += 1
     return {**made, "pods": dict(sorted(pods.items()))}
+
+
+def _settle(client: ApiClient) -> None:
+    """Wait until no DaemonSet is being rolled out: the played operator changes some of them too."""
+    resource = client.resources().plural("apps", "daemonsets")
+    assert resource is not None
+    for _ in range(200):
+        statuses = [(item["metadata"]["generation"], item.get("status") or {}) for item in client.list(resource)]
+        if all(
+            status.get("observedGeneration") == generation
+            and status.get("desiredNumberScheduled", 0)
+            == status.get("updatedNumberScheduled", 0)
+            == status.get("numberReady", 0)
+            for generation, status in statuses
+        ):
+            return
+        time.sleep(0.1)
 
 
 def _content(plural: str, item: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from ragstow.live.failures import Conflict, Forbidden
 
 MADE_FOR = "ragstow.dev/made-for"
 _PASSING = ("events.k8s.io", "coordination.k8s.io", "discovery.k8s.io")
+_ALWAYS = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
+"""What the control plane puts into every namespace."""
 
 
 def is_there(going: Run) -> bool:
@@ -46,21 +48,26 @@ def remove(going: Run, record: Record) -> None:
 
 def _in_namespace(going: Run) -> str:
     """What is in the service's namespace, or may be; "" where it is empty."""
+    unseen: list[str] = []
     for resource in going.ask(going.client.resources).namespaced():
-        if resource.group in _PASSING or resource.kind in (
-            "Event",
-            "Endpoints",
-        ):
+        if resource.group in _PASSING or resource.kind in ("Event", "Endpoints"):
             continue
         try:
-            items = going.ask(lambda resource=resource: list(going.client.list(resource, going.namespace)))  # type: ignore[misc]  # bound now
+            items = list(going.client.list(resource, going.namespace))
         except Forbidden:
-            return f"{resource.plural} in it cannot be seen with these rights, so it may not be empty"
-        except ClusterError:
-            continue  # an aggregated API whose server is down, or one that cannot be listed there
+            unseen.append(resource.plural)
+            continue
+        except ClusterError as error:
+            if getattr(error, "status", 0) != 405:
+                unseen.append(resource.plural)
+            continue
         names = [str(item["metadata"]["name"]) for item in items]
-        own = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
-        rest = [name for name in names if (resource.kind, name) not in own]
+        rest = [name for name in names if (resource.kind, name) not in _ALWAYS]
         if rest:
             return f"{resource.kind} {rest[0]} is in it"
-    return ""
+    if not unseen:
+        return ""
+    # Secrets first: they are what a person puts there, and what would be missed most.
+    shown = sorted(unseen, key=lambda plural: (plural != "secrets", plural))
+    more = f" and {len(shown) - 1} other kinds" if len(shown) > 1 else ""
+    return f"{shown[0]}{more} cannot be seen with these rights, so it may not be empty"

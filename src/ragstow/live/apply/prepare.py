@@ -11,7 +11,7 @@ from ragstow.live.apply import helm, nodes
 from ragstow.live.apply.context import Run
 from ragstow.live.apply.forward import PLUGIN_SECONDS, by_hand, by_hand_done
 from ragstow.live.apply.lease import Lease
-from ragstow.live.apply.model import Options, Step
+from ragstow.live.apply.model import ApplyStopped, Options, Step
 from ragstow.live.apply.patience import Patience
 from ragstow.live.client import ApiClient
 from ragstow.render.actions import (
@@ -106,11 +106,16 @@ def refuse_impossible(going: Run, procedure: Procedure) -> None:
     Raises:
         ApplyStopped: it needs a person on a node, or `helm` where that is not there.
     """
+    found: list[ApplyStopped] = []
     for action in procedure.actions:
         if isinstance(action, ByHand) and not by_hand_done(going, action):
-            raise by_hand(action)
+            found.append(by_hand(action))
         if isinstance(action, HelmUpgrade) and not helm.available() and not helm.already(going, action):
-            raise helm.missing(action, "")
+            found.append(helm.missing(action, ""))
+    if found:
+        # All at once, as a person has to do them; the hint and code are those of what is hardest to do.
+        worst = next((error for error in found if error.code == "by-hand"), found[0])
+        raise ApplyStopped(worst.code, "\n".join(error.message for error in found), hint=worst.hint)
 
 
 def refuse_secrets(procedure: Procedure) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ def chart() -> Procedure:
     return made("time-slicing-chart", config_map=f"{PLUGIN}-configs", config_data={"default": "version: v1\n"})
 
 
-KINDS = {
+KINDS: dict[str, Callable[[], Procedure]] = {
     "chart with its ConfigMap": chart,
     "chart with an external ConfigMap": lambda: made("mps-external", workloads=False),
     "static manifest": lambda: made("time-slicing-static"),

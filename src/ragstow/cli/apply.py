@@ -142,7 +142,7 @@ def _no_fit(wish: Wish, found: Any) -> int:
     else:
         from ragstow.cli.applytext import refused
 
-        for line in refused(found.plan):
+        for line in refused(found.plan, changed=found.changed):
             click.echo(line)
     return 1
 

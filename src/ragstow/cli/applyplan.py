@@ -69,8 +69,10 @@ def hold(source: Source, cluster: Cluster, *, assumed: tuple[str, ...], release:
         source.service, cluster, assumed=assumed, release=release, solver=_solver(old.solver), allow_disturb=disturb
     )
     made = replace(source, plan=new, document=document(new, cluster))
-    if not new.feasible or not old.feasible:
+    if not new.feasible:
         return Held(made, replanned=True)
+    if not old.feasible:
+        return Held(made, True, differences(old, new))
     before, after = (replace(item, folder=None).procedure(cluster.facts) for item in (source, made))
     objects = tuple(_rendered(before, after, old.namespace))
     if source.edited and objects:

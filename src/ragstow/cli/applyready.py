@@ -15,7 +15,7 @@ from ragstow.cli.cluster import Cluster, open_cluster
 from ragstow.errors import UsageError
 from ragstow.live.preview.model import ObjectPreview
 from ragstow.plan.model import Plan
-from ragstow.render.actions import Action, Procedure
+from ragstow.render.actions import Action, HelmUpgrade, Procedure
 
 if TYPE_CHECKING:
     from ragstow.live.apply import Record
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """All that is needed to ask and then to go on. `view` is None where the service does not fit."""
+    """All that is needed to ask and then to go on."""
 
     cluster: Cluster
     plan: Plan
@@ -37,10 +37,11 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class NoFit:
-    """The service does not fit the cluster of now."""
+    """The service does not fit the cluster of now; `changed`: it did when the plan was made."""
 
     plan: Plan
     cluster: Cluster
+    changed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def named(wish: Wish, client: ApiClient) -> tuple[str, str]:
 def _new(wish: Wish, source: Source, cluster: Cluster) -> _Todo | NoFit:
     held = hold(source, cluster, assumed=wish.assumed, release=wish.release, allow_disturb=wish.allow_disturb)
     if not held.source.plan.feasible:
-        return NoFit(held.source.plan, cluster)
+        return NoFit(held.source.plan, cluster, changed=source.plan.feasible)
     procedure = held.source.procedure(cluster.facts)
     return _Todo(held.source, procedure, procedure, held)
 
@@ -192,6 +193,7 @@ def _looked_at(
             for item in needs_person(client, todo.left)
         ]
         helm = needs_helm(client, todo.left)
+        refuse_helm(todo.left)
         if helm is not None:
             problems.append(
                 f"the device plugin's chart needs new values and `helm` is not on PATH. Run this in the folder of `ragstow "
@@ -206,6 +208,22 @@ def _looked_at(
     refuse_missing(client, todo.left, namespace_there=there)
     notes = () if there else (f"namespace {todo.source.plan.namespace} is not there yet and will be made",)
     return preview(client, todo.left), problems, notes
+
+
+def refuse_helm(procedure: Procedure) -> None:
+    """Refuse flags that helm does not have, where it is needed: it would go to another cluster, or as another user.
+
+    Raises:
+        UsageError: there are such flags.
+    """
+    from ragstow.cli.live import helm_flags
+
+    if helm_flags() is None and any(isinstance(action, HelmUpgrade) for action in procedure.actions):
+        raise UsageError(
+            "apply-helm-flags",
+            "helm is needed, and it cannot be pointed at a cluster by --cluster or --user",
+            hint="use a context of the kubeconfig: --context",
+        )
 
 
 def _limit(wish: Wish) -> Callable[[Action], float]:

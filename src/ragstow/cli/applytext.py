@@ -43,10 +43,11 @@ def lines(view: View, *, wide: bool) -> Iterator[str]:
     yield from _notes(view, room)
 
 
-def refused(plan: Plan) -> Iterator[str]:
-    """Why there is no plan for the cluster of now, and what would help."""
+def refused(plan: Plan, *, changed: bool) -> Iterator[str]:
+    """Why there is no plan for the cluster of now, and what would help; `changed`: it did fit when the plan was made."""
     room = table.width()
-    yield f"{plan.service} in namespace {plan.namespace}: the cluster changed since the plan, and now it does not fit"
+    why = "the cluster changed since the plan, and now it does not fit" if changed else "does not fit"
+    yield f"{plan.service} in namespace {plan.namespace}: {why}"
     yield " why"
     for reason in plan.reasons:
         yield from _paragraph("  - ", str(reason), room)

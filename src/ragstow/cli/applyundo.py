@@ -27,7 +27,7 @@ def undo(wish: Wish) -> int:
     """
     from ragstow.cli.apply import done
     from ragstow.cli.applyprogress import progress
-    from ragstow.cli.applyready import named
+    from ragstow.cli.applyready import named, refuse_helm
     from ragstow.cli.live import connected
     from ragstow.live import apply
     from ragstow.live.apply.backward import steps
@@ -46,6 +46,7 @@ def undo(wish: Wish) -> int:
                 f"there is no record of a run of {namespace}/{service}",
                 hint="-n NAMESPACE says where a service is that is named",
             )
+        refuse_helm(record.procedure)
         titles = [step.title for step in steps(record)]
         impact = radius(record, service, namespace, wish)
         body = _body(record, service, namespace, client.transport.access.name, titles, wish)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -93,11 +94,28 @@ def missing(action: HelmUpgrade, further: str) -> ApplyStopped:
 
 
 def _helm(run: Run, arguments: Sequence[str]) -> str:
-    command = ["helm", *arguments, *run.options.helm]
+    flags, secret = _without_token(run.options.helm)
+    command = ["helm", *arguments, *flags]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **secret},
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ApplyStopped("helm-failed", f"`{' '.join(command)}`: {error}", hint=run.hint()) from None
     if done.returncode != 0:
         raise ApplyStopped("helm-failed", f"`{' '.join(command)}`: {done.stderr.strip()[-800:]}", hint=run.hint())
     return done.stdout
+
+
+def _without_token(flags: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The flags without a token, which goes through the environment: command lines are seen by everybody on the machine."""
+    if "--kube-token" not in flags:
+        return list(flags), {}
+    index = list(flags).index("--kube-token")
+    return [*flags[:index], *flags[index + 2 :]], {"HELM_KUBETOKEN": flags[index + 1]}

@@ -10,8 +10,9 @@ from ragstow.plan.model import NodeLayout, Plan
 from ragstow.rules.engines import is_device
 from ragstow.verification.model import Check, Evidence, ObjectRef, Outcome
 
-_VOLATILE = ("nvidia.com/gfd.timestamp", "nvidia.com/cuda.", "nvidia.com/gpu.machine", "nvidia.com/mig.config.state")
-"""Labels that may change without the layout changing; versions of the driver have a check of their own."""
+_LAYOUT = (".product", ".count", ".replicas", ".sharing-strategy", "/mig.strategy", "/mig.config")
+"""Ends of the labels that say how cards are cut and shared. Others (memory of slices, versions, time stamps) depend on the
+driver and say nothing about the layout; what matters of them has a check of its own."""
 
 
 def check_nodes(nodes: Sequence[Node], plan: Plan | None, inventory: Inventory) -> Outcome:
@@ -106,8 +107,8 @@ def _offered(node: Node, ref: ObjectRef, layout: NodeLayout) -> list[Check]:
 
 
 def _labels(node: Node, ref: ObjectRef, layout: NodeLayout) -> list[Check]:
-    wanted = {**layout.labels_after, **layout.labels}
-    wanted = {key: value for key, value in wanted.items() if not key.startswith(_VOLATILE)}
+    after = {key: value for key, value in layout.labels_after.items() if key.endswith(_LAYOUT)}
+    wanted = {**after, **layout.labels}
     if not wanted:
         return []
     wrong = {key: node.labels.get(key) for key, value in sorted(wanted.items()) if node.labels.get(key) != value}

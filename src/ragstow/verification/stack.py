@@ -26,6 +26,8 @@ _ON_NODES = (
     "hami-device-plugin",
 )
 _IN_CLUSTER = ("operator", "hami-scheduler", "kai-scheduler")
+_REGISTERED = "Registered device plugin for "
+"""k8s-device-plugin internal/plugin/server.go."""
 _SHOWN = 400
 """Characters of a log line that are shown."""
 
@@ -113,9 +115,13 @@ def _clean(log: Log) -> Evidence:
 
 
 def _hits(text: str, facts: Facts) -> Mapping[Signature, str]:
-    """Signatures that prove a failure by themselves, each with the last line that shows it."""
+    """Signatures that prove a failure by themselves, each with the last line that shows it.
+
+    What a device plugin said before it registered (again) with the kubelet is over: it waits for the MPS daemon by failing, and
+    starts anew with all devices healthy.
+    """
     found: dict[Signature, str] = {}
-    for line in text.splitlines():
+    for line in text[max(text.rfind(_REGISTERED), 0) :].splitlines():
         for signature, pattern in facts.signatures.compiled:
             if signature.strong and pattern.search(line):
                 found[signature] = line.strip()

@@ -343,6 +343,36 @@ def test_logs_with_and_without_signatures_and_those_that_could_not_be_read() -> 
     assert [(item.missing, item.forbidden, item.needed) for item in found.unknown] == [("not allowed", True, False)]
 
 
+def test_what_a_plugin_said_before_it_registered_is_over() -> None:
+    def said(*lines: str) -> list[bool]:
+        log = Log(ObjectRef("Pod", "gpu", "plugin"), "kubectl logs a", "\n".join(lines))
+        return [check.passed for check in check_logs([log], FACTS, "stack-log").checks]
+
+    wait, registered = (
+        "E error waiting for MPS daemon: not ready",
+        "I Registered device plugin for 'nvidia.com/gpu' with Kubelet",
+    )
+    xid = "XidCriticalError: Xid=79 on Device=GPU-1; marking device as unhealthy."
+    assert said(wait) == [False]
+    assert said(wait, registered) == [True]
+    assert said(registered, xid) == [False]
+    assert said(registered, xid, registered) == [True]
+
+
+def test_labels_of_the_layout_count_and_others_do_not() -> None:
+    from ragstow.plan.model import NodeLayout
+
+    after = {"nvidia.com/gpu.product": "NVIDIA-L40S", "nvidia.com/gpu.count": "4", "nvidia.com/gpu.memory": "1"}
+    layout = NodeLayout("n1", "exclusive", labels={"ragstow.dev/pool": "support"}, labels_after=after)
+    (found,) = build([node("n1", labels={**gfd("NVIDIA-L40S", 4, 46068), "ragstow.dev/pool": "support"})]).nodes
+    ref = ObjectRef.of(found)
+    assert [check.passed for check in nodes._labels(found, ref, layout)] == [True]
+    (bare,) = build([node("n1", labels=gfd("NVIDIA-L40S", 3, 46068))]).nodes
+    (check,) = nodes._labels(bare, ref, layout)
+    assert (check.passed, check.expected) == (False, "nvidia.com/gpu.count=4, ragstow.dev/pool=support")
+    assert check.found == "nvidia.com/gpu.count=3, ragstow.dev/pool=(absent)"
+
+
 def test_stack_pods_on_other_nodes_do_not_matter() -> None:
     plugin = pod("plugin", "n2", namespace="gpu")
     plugin["spec"]["containers"] = [{"name": "nvidia-device-plugin-ctr", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}]

@@ -26,6 +26,7 @@ _FIRST = (
 )  # fmt: skip
 _LAST = ("Event",)
 _AT_ONCE = 8
+_TRIES = 10
 _RIGHT = Right("create", "objects")
 
 
@@ -86,7 +87,15 @@ def _create(client: ApiClient, resource: Resource, item: KubeObject, uids: Mappi
 def _set_status(client: ApiClient, resource: Resource, item: KubeObject, made: Mapping[str, Any], status: Any) -> None:
     if item.kind in ("Event", "ConfigMap") or (item.kind == "Namespace" and status == made.get("status")):
         return
-    client.transport.json("PUT", resource.path(item.namespace, item.name, "status"), _RIGHT, body={**made, "status": status})
+    path = resource.path(item.namespace, item.name)
+    for _ in range(_TRIES):
+        try:
+            client.transport.json("PUT", f"{path}/status", _RIGHT, body={**made, "status": status})
+            return
+        except Conflict:
+            # A controller that runs already was faster.
+            made = client.transport.json("GET", path, _RIGHT)
+    raise AssertionError(f"{item.ref} changes all the time")
 
 
 def _rewritten(raw: Mapping[str, Any], uids: Mapping[str, str]) -> dict[str, Any]:

@@ -29,12 +29,15 @@ class Applied:
     plan: dict[str, Any]
     capture: pytest.CaptureFixture[str] | None = None
 
-    def verify(self, *words: str, target: str | None = None, user: str = "verifier") -> tuple[int, dict[str, Any], str]:
+    def verify(
+        self, *words: str, target: str | None = None, user: str = "verifier", endpoints: bool = False
+    ) -> tuple[int, dict[str, Any], str]:
         """Exit code, the document, and what was said on stderr."""
         assert self.capture is not None
         self.capture.readouterr()
         subject = [str(self.file)] if target is None else [target] if target else []
-        code = run(["verify", *subject, "-o", "json", "--no-endpoints", *self.rig.arguments(user), *words])
+        asked = [] if endpoints else ["--no-endpoints"]
+        code = run(["verify", *subject, "-o", "json", *asked, *self.rig.arguments(user), *words])
         told = self.capture.readouterr()
         return code, json.loads(told.out) if told.out.startswith("{") else {}, told.err
 

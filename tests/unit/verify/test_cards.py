@@ -7,9 +7,11 @@ import gzip
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from endpoint_servers import Behaviour, OpenAi, Tei, listening, serve
+from qdrant_server import Store, qdrant
 from ragstow.cli.main import run
 
 PLUGIN = {"app.kubernetes.io/name": "nvidia-device-plugin"}
@@ -42,6 +44,24 @@ def test_green_with_the_plan(cards: Any) -> None:
     assert len(found["memory"]) == len(gpu_pods)
     for row in found["memory"]:
         assert abs(row["measuredBytes"] - row["predictedBytes"]) < 4 << 20
+
+
+def test_everything_with_endpoints_and_the_round_trip(cards: Any) -> None:
+    with ExitStack() as stack:
+        llm = stack.enter_context(serve(OpenAi, Behaviour(model="Qwen/Qwen2.5-7B-Instruct")))
+        embedder = stack.enter_context(serve(Tei, Behaviour(model="BAAI/bge-m3", dimension=1024)))
+        reranker = stack.enter_context(serve(Tei, Behaviour(model="BAAI/bge-reranker-v2-m3")))
+        store = stack.enter_context(listening(qdrant(Store())))
+        ports = {"llm": (8000, llm), "embedder": (8080, embedder), "reranker": (8080, reranker), "vectors": (6333, store)}
+        for component, (port, local) in {**ports, "gateway": (8080, llm)}.items():
+            cards.rig.serves(component, port, ("127.0.0.1", local))
+        time.sleep(2)
+        code, found, _ = cards.verify("--health", "gateway=/health", endpoints=True)
+        assert [(check["name"], check["found"]) for check in found["checks"] if not check["passed"]] == []
+        assert [(item["check"], item["missing"]) for item in found["unknown"] if item["needed"]] == []
+        assert (code, found["passed"]) == (0, True)
+        names = {check["name"] for check in found["checks"]}
+        assert {"endpoint-health", "endpoint-chat", "embedding-dimension", "service-backends", "rag-answer"} <= names
 
 
 def test_driver_says_what_it_was_compared_with(cards: Any) -> None:

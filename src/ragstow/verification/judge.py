@@ -91,9 +91,16 @@ def _promises(plan: Plan | None) -> tuple[Sequence[Sequence[str]], Sequence[Sequ
     """`together` and `apart` of the normalised spec in the plan."""
     spec: Any = plan.spec.get("spec") if plan is not None else None
     placement: Any = spec.get("placement") if isinstance(spec, Mapping) else None
-    if not isinstance(placement, Mapping):
+    if plan is None or not isinstance(placement, Mapping):
         return (), ()
-    return placement.get("together") or (), placement.get("apart") or ()
+    with_gpu = {row.name for row in plan.components if row.slot.mode != "none"}
+
+    def kept(groups: Sequence[Sequence[str]]) -> list[list[str]]:
+        """Without members that have no GPU: who sits on no card shares none."""
+        cut = [(len(group), [name for name in group if name in with_gpu]) for group in groups]
+        return [members for before, members in cut if members and (len(members) > 1 or before == 1)]
+
+    return kept(placement.get("together") or ()), kept(placement.get("apart") or ())
 
 
 def _holders(scene: Scene) -> Mapping[str, Sequence[str]]:

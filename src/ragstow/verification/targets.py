@@ -19,6 +19,8 @@ from ragstow.rules.engines import gpu_limits, has_claims
 
 MIB = 2**20
 _MIG_RESOURCE = "nvidia.com/mig-"
+_VIRTUAL = ("hami", "kai")
+"""Allocators under which nvidia-smi may show the pod's limit instead of the card's memory."""
 _TOLERANCE = 0.03
 """Drivers keep different amounts of a card or slice for themselves; a wrong card differs by far more."""
 
@@ -124,6 +126,8 @@ def _labelled(resource: str | None, count: int, node: NodeGpus | None, facts: Fa
     total, source = _card_total(node, product, facts)
     if profile is not None:
         total, source = _slice_total(product, profile, facts)
+    if node is not None and node.sharing in _VIRTUAL:
+        total, source = None, ""
     modes: Mapping[str, str] = {"time-slicing": "time-slicing", "mps": "mps", "exclusive": "exclusive", "dra": "dra"}
     mode = "mig" if profile is not None else modes.get(node.sharing, "unknown") if node is not None else "unknown"
     if resource is None:

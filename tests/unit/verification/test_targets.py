@@ -109,6 +109,18 @@ def test_without_a_plan_labels_say_it(
     assert found.total_mib is not None
 
 
+def test_promises_about_components_without_a_gpu_are_none() -> None:
+    from ragstow.verification.judge import _promises
+
+    none = SlotKind("none", None, 0, None, None, 1, 0)
+    card = SlotKind("exclusive", "nvidia.com/gpu", 1, None, H100, 1, 79 * GIB)
+    made = plan(got("a", card), got("b", card), got("cpu", none))
+    placement = {"together": [["a", "cpu"]], "apart": [["a", "b", "cpu"], ["a"], ["cpu"], ["b", "cpu"]]}
+    assert _promises(replace(made, spec={"spec": {"placement": placement}})) == ([], [["a", "b"], ["a"]])
+    assert _promises(made) == ((), ())
+    assert _promises(None) == ((), ())
+
+
 def test_only_pods_of_the_service_that_stay() -> None:
     gone = gpu_pod("gone", "llm")
     gone["metadata"]["deletionTimestamp"] = "2026-12-01T00:00:00Z"

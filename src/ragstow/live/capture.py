@@ -67,8 +67,8 @@ def logs(client: Client, snapshot: Snapshot, programs: Stack) -> tuple[dict[str,
     """
     wanted = [
         (pod, name, previous)
-        for pod in sorted(_pods(snapshot, programs), key=lambda pod: pod.key)
-        for name, restarts in _started(pod)
+        for pod in sorted(gpu_pods(snapshot, programs), key=lambda pod: pod.key)
+        for name, restarts in started(pod)
         for previous in ((False, True) if restarts else (False,))
     ]
 
@@ -94,7 +94,8 @@ def logs(client: Client, snapshot: Snapshot, programs: Stack) -> tuple[dict[str,
     return found, list(dict.fromkeys(failed))
 
 
-def _pods(snapshot: Snapshot, programs: Stack) -> Iterable[Pod]:
+def gpu_pods(snapshot: Snapshot, programs: Stack) -> Iterable[Pod]:
+    """The pods that use GPUs, and those of the GPU stack."""
     stack = GpuStack(snapshot, programs)
     for pod in snapshot.pods:
         asks = any(gpu_limits(item.raw) or has_claims(item.raw) for item in (*pod.containers, *pod.init_containers))
@@ -102,7 +103,7 @@ def _pods(snapshot: Snapshot, programs: Stack) -> Iterable[Pod]:
             yield pod
 
 
-def _started(pod: Pod) -> Iterable[tuple[str, int]]:
+def started(pod: Pod) -> Iterable[tuple[str, int]]:
     """Containers that ran at least once, and how often they were restarted."""
     for key in ("initContainerStatuses", "containerStatuses"):
         for status in pod.status.get(key) or ():

@@ -77,7 +77,16 @@ class Client(Protocol):
         """Evict a pod; False where a disruption budget says not now."""
         ...
 
-    def logs(self, name: str, namespace: str, container: str, *, previous: bool = False, tail_lines: int = 2000) -> str:
+    def logs(
+        self,
+        name: str,
+        namespace: str,
+        container: str,
+        *,
+        previous: bool = False,
+        tail_lines: int = 2000,
+        timeout_seconds: float | None = None,
+    ) -> str:
         """The end of a container's log."""
         ...
 
@@ -281,11 +290,25 @@ class ApiClient:
             raise
         return True
 
-    def logs(self, name: str, namespace: str, container: str, *, previous: bool = False, tail_lines: int = 2000) -> str:
-        """The end of a container's log; of the instance before the last restart with `previous`."""
+    def logs(
+        self,
+        name: str,
+        namespace: str,
+        container: str,
+        *,
+        previous: bool = False,
+        tail_lines: int = 2000,
+        timeout_seconds: float | None = None,
+    ) -> str:
+        """The end of a container's log; of the instance before the last restart with `previous`.
+
+        With a time limit of one's own it is asked once.
+        """
         query = {"container": container, "tailLines": str(tail_lines), **({"previous": "true"} if previous else {})}
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/log"
-        data = self.transport.send("GET", path, Right("get", "pods/log", "", namespace), query=query, accept="*/*")
+        right = Right("get", "pods/log", "", namespace)
+        how: dict[str, Any] = {} if timeout_seconds is None else {"timeout_seconds": timeout_seconds, "tries": 1}
+        data = self.transport.send("GET", path, right, query=query, accept="*/*", **how)
         return data.decode("utf-8", "replace")
 
     def execute(

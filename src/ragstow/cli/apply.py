@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ragstow.cli.applywish import Wish, seconds
 from ragstow.cli.live import live_options
 from ragstow.cli.options import facts_option, output_option
+
+if TYPE_CHECKING:
+    from ragstow.cli.applyready import NoFit, Ready
+    from ragstow.errors import RagstowError
+    from ragstow.live.client import ApiClient
 
 EXAMPLES = """\b
 Examples:
@@ -75,24 +80,26 @@ def command(dry_run: str | None, **flags: Any) -> int:
         return _show(wish, ready(wish, client), client)
 
 
-def _show(wish: Wish, found: Any, client: Any) -> int:
+def _show(wish: Wish, found: Ready | NoFit, client: ApiClient | None) -> int:
     """Show it; where something is to be done and may be, do it."""
     from ragstow.cli.applyready import NoFit
 
     if isinstance(found, NoFit):
         return _no_fit(wish, found)
     view = found.view
-    if not wish.json:
+    asks = not (wish.yes or wish.dry_run or view.problems or view.nothing_to_do)
+    if not wish.json or asks:
         from ragstow.cli.applytext import lines
 
         for line in lines(view, wide=wish.output == "wide"):
-            click.echo(line)
+            # Whoever is asked sees what about, also where the answer is a document.
+            click.echo(line, err=wish.json)
     answer = _Answer(wish, found)
     if view.problems:
         return answer.end("refused", 1)
     if view.nothing_to_do and not found.resumed:
         return answer.end("nothing-to-do", 0)
-    if wish.dry_run:
+    if wish.dry_run or client is None:
         return answer.end("previewed", 0)
     if not wish.confirm(f"carry out {len(view.steps)} steps on {view.cluster}?"):
         if not wish.json:
@@ -101,7 +108,7 @@ def _show(wish: Wish, found: Any, client: Any) -> int:
     return _carry_out(wish, found, client, answer)
 
 
-def _carry_out(wish: Wish, found: Any, client: Any, answer: _Answer) -> int:
+def _carry_out(wish: Wish, found: Ready, client: ApiClient, answer: _Answer) -> int:
     from ragstow.cli.applyprogress import progress
     from ragstow.errors import RagstowError
     from ragstow.live.apply import resume, run
@@ -120,7 +127,8 @@ def _carry_out(wish: Wish, found: Any, client: Any, answer: _Answer) -> int:
             click.echo(line)
         if outcome.record:
             click.echo(f" take it back: ragstow apply --undo -n {found.plan.namespace} {found.plan.service}")
-            click.echo(f" prove it:     ragstow verify {wish.source if not wish.by_name else 'PLAN'}")
+            named = f"-n {found.plan.namespace} {found.plan.service}"
+            click.echo(f" prove it:     ragstow verify {named if wish.by_name else wish.source}")
     return answer.end(outcome.state, 0, record=outcome.record, changed=outcome.changed, notes=outcome.notes)
 
 
@@ -132,7 +140,7 @@ def done(state: str, changed: int, record: str, notes: Sequence[str]) -> list[st
     return [*made, *(f" note: {text}" for text in notes)]
 
 
-def _no_fit(wish: Wish, found: Any) -> int:
+def _no_fit(wish: Wish, found: NoFit) -> int:
     if wish.json:
         from ragstow.cli.output import document, emit
 
@@ -150,11 +158,12 @@ def _no_fit(wish: Wish, found: Any) -> int:
 class _Answer:
     """The document of this run, printed once at its end."""
 
-    def __init__(self, wish: Wish, found: Any) -> None:
+    def __init__(self, wish: Wish, found: Ready) -> None:
         self._wish = wish
         self._found = found
 
     def end(self, state: str, code: int, **how: Any) -> int:
+        """Print the document where one is wanted; the exit code."""
         if self._wish.json:
             from ragstow.cli.applydocument import ended, shown
             from ragstow.cli.output import document, emit
@@ -163,6 +172,7 @@ class _Answer:
             emit(document("Apply", body, source=self._found.cluster.snapshot.source), self._wish.output)
         return code
 
-    def failed(self, error: Any) -> None:
+    def failed(self, error: RagstowError) -> None:
+        """The document of a run that did not get to its end."""
         states = {1: "stopped", 4: "timed-out", 130: "interrupted"}
         self.end(states.get(error.exit_code, "failed"), error.exit_code, error=error)

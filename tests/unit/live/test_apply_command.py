@@ -99,7 +99,8 @@ def test_applied_as_planned_then_nothing_to_do_then_taken_back(here: World, caps
     assert "no record of a run of rag/small" in capsys.readouterr().err
 
 
-def test_the_pods_that_go_are_those_that_were_listed(here: World, capsys: Capture) -> None:
+def others(here: World, **budget: int) -> None:
+    """Six pods of a Deployment with a budget, and a bare one: they hold seven of the eight cards."""
     gpu = {"limits": {"nvidia.com/gpu": "1"}}
     spec = {"containers": [{"name": "c", "image": "registry.example/x:1", "resources": gpu}]}
     labels = {"app": "answers"}
@@ -120,13 +121,17 @@ def test_the_pods_that_go_are_those_that_were_listed(here: World, capsys: Captur
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": meta,
-            "spec": {"maxUnavailable": 6, "selector": {"matchLabels": labels}},
+            "spec": {**budget, "selector": {"matchLabels": labels}},
         },
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", "namespace": "others"}, "spec": spec},
     ]
     for item in objects:
         here.plane.kubectl("create", "-f", "-", stdin=json.dumps(item))
     here.plane.kubectl("-n", "others", "wait", "--for=condition=Ready", "pod", "--all", "--timeout=30s")
+
+
+def test_the_pods_that_go_are_those_that_were_listed(here: World, capsys: Capture) -> None:
+    others(here, maxUnavailable=6)
     try:
         assert here.apply("--yes") == 1  # not without --allow-disturb
         assert "now it does not fit" in capsys.readouterr().out
@@ -151,6 +156,23 @@ def test_the_pods_that_go_are_those_that_were_listed(here: World, capsys: Captur
         }
         assert {(item["outcome"], item["to"]) for item in undone["impact"]["pods"]} == {("returns", NODE)}
         assert here.apply("--undo", "--yes", "--allow-disturb") == 0
+    finally:
+        here.plane.kubectl("delete", "namespace", "others", "--wait=true")
+
+
+def test_a_budget_that_lets_nothing_go_is_foretold_and_ends_the_run(here: World, capsys: Capture) -> None:
+    others(here, minAvailable=6)
+    try:
+        assert here.apply("--allow-disturb", "--dry-run=server", "-o", "json") == 0
+        shown = answer(capsys)
+        assert shown["impact"]["stoppedAt"] == NODE
+        assert [(item["verdict"], item["allowed"]) for item in shown["impact"]["budgets"]] == [("blocks", 0)]
+        before = {item["metadata"]["uid"] for item in pods(here.plane, "others") if item["metadata"]["name"] != "bare"}
+        assert here.apply("--allow-disturb", "--yes", "--timeout", "8s") == 4
+        assert "a disruption budget keeps others/answers-" in capsys.readouterr().err
+        assert {item["metadata"]["uid"] for item in pods(here.plane, "others")} == before
+        assert here.apply("--undo", "--yes") == 0
+        assert not here.node()["spec"].get("unschedulable")
     finally:
         here.plane.kubectl("delete", "namespace", "others", "--wait=true")
 
@@ -331,6 +353,12 @@ def test_on_a_terminal_it_asks(here: World, typed: str, code: int) -> None:
         assert engine.last(here.admin, "small", "rag") is None
     else:
         assert "applied: 14 steps changed something" in told
+
+
+def test_who_wants_a_document_is_asked_with_open_eyes(here: World) -> None:
+    told, status = on_terminal(command(here, "-o", "json"), "n\n")
+    assert status == 1
+    assert told.index("who is disturbed") < told.index("[y/N]") < told.index('"state": "declined"')
 
 
 def on_terminal(words: list[str], typed: str) -> tuple[str, int]:

@@ -52,6 +52,13 @@ def steps(record: Record) -> list[Back]:
     workloads = [index for index in reversed(there) if index >= procedure.workloads]
     between = [index for index in reversed(there) if procedure.configuration <= index < procedure.workloads]
     configured = [index for index in reversed(there) if index < procedure.configuration]
+    if any(letter not in (PENDING, UNCHANGED) for letter in states[: procedure.configuration]):
+        # A wait changes nothing itself, but what it waited for is waited for again.
+        configured += [
+            index
+            for index, action in enumerate(procedure.actions[: procedure.configuration])
+            if isinstance(action, WaitReady) and states[index] == UNCHANGED
+        ]
     removed = [index for index in between if isinstance(procedure.actions[index], DeleteObject)]
     made: list[Back] = []
     made += _all(record, workloads)
@@ -98,10 +105,10 @@ def _inverse(record: Record, index: int) -> Iterator[Back]:
             title = f"roll back {action.namespace}/{action.release}"
             yield Back(index, title, lambda run: helm.rollback(run, action, before.get("revision")))
         case RestartDaemonSet():
-            yield Back(index, action.title, lambda run: _restart(run, action, before.get("annotation")))
+            yield Back(index, action.title, lambda run: _restart(run, action, before))
         case WaitReady():
             if index < record.procedure.configuration:
-                yield Back(index, action.title, lambda run: _settled(run, action))
+                yield Back(index, action.title, lambda run: _settled(run, action, before))
         case SetLabels():
             title = f"label {action.node} as before"
             yield Back(index, title, lambda run: _labels(run, action.node, before["labels"]))
@@ -209,15 +216,16 @@ def _patch(run: Run, action: MergePatch, change: Mapping[str, Any]) -> None:
     run.patch(action.api_version, action.kind, action.name, action.namespace, change)
 
 
-def _restart(run: Run, action: RestartDaemonSet, former: str | None) -> None:
+def _restart(run: Run, action: RestartDaemonSet, before: Mapping[str, Any]) -> None:
     """The annotation goes back, which replaces the pods once more."""
     if run.get("apps/v1", "DaemonSet", action.name, action.namespace) is None:
         return
-    set_restarted(run, action.namespace, action.name, former)
-    rollout.wait_ready(run, WaitReady("apps/v1", "DaemonSet", action.namespace, action.name, None, _SECONDS), again=False)
+    set_restarted(run, action.namespace, action.name, before.get("annotation"))
+    wait = WaitReady("apps/v1", "DaemonSet", action.namespace, action.name, None, _SECONDS)
+    rollout.wait_ready(run, wait, again=False, spare=int(before.get("unready") or 0))
 
 
-def _settled(run: Run, action: WaitReady) -> None:
+def _settled(run: Run, action: WaitReady, before: Mapping[str, Any]) -> None:
     """Wait until what was patched back is carried out; a DaemonSet must not know our configuration any more."""
     resource = run.resource(action.api_version, action.kind)
     seconds = run.seconds(action.timeout_seconds)
@@ -227,7 +235,7 @@ def _settled(run: Run, action: WaitReady) -> None:
             return ""
         if action.mentions and rollout.mentions(item, action.mentions):
             return f"the operator has not taken {action.mentions} out yet"
-        return rollout.settled(action.kind, item)
+        return rollout.settled(action.kind, item, int(before.get("unready") or 0))
 
     run.until(resource, action.name, action.namespace, seconds, judge)
 

@@ -20,6 +20,7 @@ from ragstow.render.actions import (
     RestartDaemonSet,
     RestartPluginPod,
     SetLabels,
+    WaitReady,
 )
 from ragstow.render.names import MIG_CONFIG
 
@@ -46,7 +47,9 @@ def before(run: Run, action: Action) -> dict[str, Any]:
         case RestartDaemonSet():
             found = _there(run, "apps/v1", "DaemonSet", action.name, action.namespace)
             meta = (found["spec"]["template"].get("metadata") or {}).get("annotations") or {}
-            return {"annotation": meta.get(RESTARTED)}
+            return {"annotation": meta.get(RESTARTED), "unready": unready(found)}
+        case WaitReady(kind="DaemonSet"):
+            return {"unready": unready(run.get(action.api_version, action.kind, action.name, action.namespace))}
         case Cordon():
             node = nodes.must_be(run, action.node)
             shown = {key: value for key, value in nodes.labels_of(node).items() if key.startswith(nodes.VENDOR)}
@@ -67,6 +70,12 @@ def before(run: Run, action: Action) -> dict[str, Any]:
             return {"revision": revision(run, action)}
         case _:
             return {}
+
+
+def unready(daemonset: Object | None) -> int:
+    """How many pods of a DaemonSet are not ready: those on a node that is broken anyway are nothing to wait for."""
+    status = (daemonset or {}).get("status") or {}
+    return max(0, int(status.get("desiredNumberScheduled") or 0) - int(status.get("numberReady") or 0))
 
 
 def slim(item: Object | None) -> dict[str, Any] | None:

@@ -73,14 +73,14 @@ def carry_out(run: Run, record: Record, index: int, *, again: bool) -> bool:
             cordoned = _cordoned_before(record, action.node)
             return False if cordoned else nodes.set_cordon(run, action.node, False)
         case _:
-            _wait(run, action, again=again)
+            _wait(run, action, again=again, spare=int(before.get("unready") or 0))
             return False
 
 
-def _wait(run: Run, action: Action, *, again: bool) -> None:
+def _wait(run: Run, action: Action, *, again: bool, spare: int) -> None:
     match action:
         case WaitReady():
-            rollout.wait_ready(run, action, again=again)
+            rollout.wait_ready(run, action, again=again, spare=spare)
         case WaitMigState():
             nodes.wait_mig(run, action.node, action.layout)
         case WaitNodeOffers():
@@ -165,7 +165,8 @@ def _restart(run: Run, record: Record, index: int, action: RestartDaemonSet) -> 
     if there is None:
         raise ApplyStopped("object-gone", f"{run.title}: it is gone", hint="plan again on this cluster")
     set_restarted(run, action.namespace, action.name, record.name)
-    rollout.wait_ready(run, _daemonset(action), again=False)
+    spare = int(record.before.get(index, {}).get("unready") or 0)
+    rollout.wait_ready(run, _daemonset(action), again=False, spare=spare)
     return True
 
 

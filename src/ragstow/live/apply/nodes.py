@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ragstow.errors import InputError
+from ragstow.inventory.resources import is_gpu_resource
 from ragstow.live.apply.context import Object, Run
 from ragstow.live.apply.model import ApplyStopped
 from ragstow.quantity import parse
@@ -46,9 +47,9 @@ def unschedulable(node: Object) -> bool:
 
 
 def offers(node: Object) -> dict[str, int]:
-    """The GPU resources that a node offers, without those of which it has none."""
+    """The GPU resources that a node offers, without those of which it has none; network devices of the vendor are none."""
     found = ((node.get("status") or {}).get("allocatable") or {}).items()
-    counted = {str(name): _count(value) for name, value in found if str(name).startswith(VENDOR)}
+    counted = {str(name): _count(value) for name, value in found if is_gpu_resource(str(name))}
     return {name: count for name, count in sorted(counted.items()) if count}
 
 
@@ -244,7 +245,7 @@ def _containers(pod: Object) -> Iterable[Mapping[str, Any]]:
 def _asks(container: Mapping[str, Any]) -> bool:
     resources = container.get("resources") or {}
     wanted = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return any(str(name).startswith(VENDOR) and _count(value) for name, value in wanted.items())
+    return any(is_gpu_resource(str(name)) and _count(value) for name, value in wanted.items())
 
 
 def _listed(resources: Mapping[str, int]) -> str:

@@ -21,13 +21,14 @@ _HOPELESS = frozenset(
 _FAILED_CREATE_SECONDS = 10.0
 
 
-def wait_ready(run: Run, action: WaitReady, *, again: bool) -> None:
+def wait_ready(run: Run, action: WaitReady, *, again: bool, spare: int = 0) -> None:
     """Wait until a workload is as it should be.
 
     Args:
         run: the run.
         action: what to wait for, and how long.
         again: this wait was begun by an earlier run; pods that had failed by now are not held against it once more.
+        spare: how many pods of a DaemonSet need not be ready, since they were not before either.
 
     Raises:
         ApplyStopped: a pod is refused, crashes, cannot get its image, or finds no node.
@@ -36,8 +37,11 @@ def wait_ready(run: Run, action: WaitReady, *, again: bool) -> None:
     resource = run.resource(action.api_version, action.kind)
     seconds = run.seconds(action.timeout_seconds)
     if action.kind not in ("Deployment", "StatefulSet"):
-        judge = _policy_stands if action.kind == "ClusterPolicy" else _daemonset_stands
-        run.until(resource, action.name, action.namespace, seconds, lambda item: judge(item, action.mentions))
+
+        def judge(item: Object | None) -> str:
+            return _policy_stands(item) if action.kind == "ClusterPolicy" else _daemonset_stands(item, action.mentions, spare)
+
+        run.until(resource, action.name, action.namespace, seconds, judge)
         return
     watched = _Pods(run, action, again=again)
     end = run.clock() + seconds
@@ -87,12 +91,12 @@ def mentions(item: Object, text: str) -> bool:
     return _mentions((item.get("spec") or {}).get("template"), text)
 
 
-def settled(kind: str, item: Object) -> str:
+def settled(kind: str, item: Object, spare: int) -> str:
     """Where a DaemonSet or ClusterPolicy that is there stands; "" when it is settled."""
-    return _policy_stands(item, "") if kind == "ClusterPolicy" else _daemonset_stands(item, "")
+    return _policy_stands(item) if kind == "ClusterPolicy" else _daemonset_stands(item, "", spare)
 
 
-def _daemonset_stands(item: Object | None, text: str) -> str:
+def _daemonset_stands(item: Object | None, text: str, spare: int) -> str:
     if item is None:
         return "it does not exist"
     status = item.get("status") or {}
@@ -104,10 +108,10 @@ def _daemonset_stands(item: Object | None, text: str) -> str:
     updated, ready = int(status.get("updatedNumberScheduled") or 0), int(status.get("numberReady") or 0)
     if updated < wanted:
         return f"{updated} of {wanted} pods are of the new version"
-    return f"{ready} of {wanted} pods are ready" if ready < wanted else ""
+    return f"{ready} of {wanted} pods are ready" if ready < wanted - spare else ""
 
 
-def _policy_stands(item: Object | None, _: str) -> str:
+def _policy_stands(item: Object | None) -> str:
     if item is None:
         return "it does not exist"
     state = (item.get("status") or {}).get("state")

@@ -220,6 +220,16 @@ def test_details_of_broken_cards_and_processes() -> None:
     ]
 
 
+def test_a_failing_sensor_is_no_broken_card() -> None:
+    text = _text("535-details-mig").replace(
+        "Graphics                          : N/A", "Graphics                          : Unknown Error"
+    )
+    assert "Unknown Error" in text
+    assert details.read(text).cards[0].faults == ()
+    lost = text.replace("Unknown Error", "GPU is lost")
+    assert details.read(lost).cards[0].faults == ("GPU is lost as Voltage / Graphics",)
+
+
 def test_details_of_the_newest_head() -> None:
     text = (
         _text("580-details-broken")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from ragstow import facts as known
@@ -18,6 +19,8 @@ from ragstow.render.procedure import procedure
 from ragstow.spec import normalise
 from rig.cluster import Rig, gpu_cluster
 from support import ROOT
+
+SCHEMA = json.loads((ROOT / "src/ragstow/schemas/verification.schema.json").read_text())
 
 
 @dataclass
@@ -39,7 +42,10 @@ class Applied:
         asked = [] if endpoints else ["--no-endpoints"]
         code = run(["verify", *subject, "-o", "json", *asked, *self.rig.arguments(user), *words])
         told = self.capture.readouterr()
-        return code, json.loads(told.out) if told.out.startswith("{") else {}, told.err
+        found: dict[str, Any] = json.loads(told.out) if told.out.startswith("{") else {}
+        if found:
+            jsonschema.validate(found, SCHEMA)
+        return code, found, told.err
 
     def failed(self, *words: str) -> dict[str, list[str]]:
         """Check -> names of the objects for which it failed."""

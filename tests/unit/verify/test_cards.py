@@ -274,6 +274,14 @@ def test_reports_in_every_format(cards: Any, tmp_path: Any, capsys: Any) -> None
     assert (code == 0) == document["passed"]
     suites = ElementTree.fromstring((out / "verification.xml").read_text())
     assert int(suites.get("tests") or 0) == len(document["checks"]) + len(document["unknown"])
+    common = ["verify", str(cards.file), "--no-endpoints", "--no-logs", *cards.rig.arguments("verifier")]
+    for form, begin in (
+        ("yaml", "apiVersion: ragstow.dev/v1alpha1\nkind: Verification"),
+        ("junit", "<?xml"),
+        ("html", "<!DOCTYPE"),
+    ):
+        assert run([*common, "-o", form]) == code
+        assert capsys.readouterr().out.startswith(begin)
     page = (out / "verification.html").read_text()
     assert cards.plan["digest"] in page
     assert "<script" not in page

@@ -15,7 +15,7 @@ from ragstow.errors import ClusterError, TimeoutReached
 from ragstow.live.client import Client
 from ragstow.live.failures import Forbidden
 from ragstow.verification.drivers import HostDriver
-from ragstow.verification.seen import Answer, Look, devices
+from ragstow.verification.seen import Answer, Look
 from ragstow.verification.smi import details, listing, rows, table
 from ragstow.verification.smi.merge import merge
 from ragstow.verification.smi.model import Reading
@@ -72,10 +72,8 @@ def _look(asked: Asked) -> Look:
     if reading.cards or reading.failure is None:
         asked.run("list", _LIST)
         asked.run("rows", _ROWS)
+        asked.run("details", _DETAILS)
         reading = _reading(asked.answers)
-        if any(item.used_mib is None or item.faults for item in devices(reading)):
-            asked.run("details", _DETAILS)
-            reading = _reading(asked.answers)
     elif reading.failure.kind in ("device-lost", "no-devices"):
         # Other forms may list the cards that still answer.
         asked.run("list", _LIST)

@@ -15,9 +15,12 @@ _PAIR = re.compile(r"^(?P<key>\S.*?)\s+:(?:\s+(?P<value>.*?))?\s*$")
 _FAULTS = {
     ("Remapped Rows", "Remapping Failure Occurred"): "remapping of a memory row failed",
     ("GPU Reset Status", "Reset Required"): "the GPU requires a reset",
+    ("GPU Reset Status", "Drain and Reset Recommended"): "a reset of the GPU is recommended",
     ("Retired Pages", "Pending Page Blacklist"): "a memory page waits to be retired",
 }
 """Entries that mark a card to look after where they say Yes."""
+_DOUBTFUL = ("Unknown Error", "Not Found")
+_VITAL = ("Product Name", "GPU UUID", "Temperature", "FB Memory Usage", "ECC Errors", "MIG Mode")
 
 
 @dataclass(slots=True)
@@ -84,7 +87,8 @@ def _card(block: _Block, index: int) -> Card:
     broken = [text for path, text in _FAULTS.items() if block.get(*path) == "Yes"]
     for entry in block.entries:
         word = values.fault(entry.value or "")
-        if word is not None:
+        # A sensor that fails alone says little of the card.
+        if word is not None and (word not in _DOUBTFUL or entry.path[0] in _VITAL):
             broken.append(f"{word} as {' / '.join(entry.path)}")
     return Card(
         index,

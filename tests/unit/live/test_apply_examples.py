@@ -138,3 +138,20 @@ def test_without_a_terminal_yes_is_needed(example: Example, capsys: Capture) -> 
         assert "--yes" in told.err
     assert "who is disturbed" in told.out
     assert example.everything() == before
+
+
+def test_objects_that_are_there_are_the_same_for_server_and_client(example: Example, capsys: Capture) -> None:
+    """The last test of this file for each example: it applies the workloads."""
+    folder = example.plan.parent
+    namespace = json.loads(example.plan.read_text())["namespace"]
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    example.plane.kubectl("apply", "-f", "-", stdin=json.dumps(made))
+    example.plane.kubectl("apply", "--server-side", "--field-manager=ragstow", "-k", str(folder / "workloads"))
+    for mode in ("server", "client"):
+        example.apply(f"--dry-run={mode}", "-o", "json", source=str(folder))
+        document = answer(capsys)
+        own = [item for item in document["changes"] if item["namespace"] == namespace]
+        assert own
+        assert [item for item in own if item["change"] != "same"] == []
+        if not document["impact"]["nodes"]:
+            assert document["state"] == "nothing-to-do"

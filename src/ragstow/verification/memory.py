@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragstow.verification.model import Check, Memory, ObjectRef, Outcome, Unknown
+from ragstow.verification.model import Check, Evidence, Memory, ObjectRef, Outcome, Unknown
 from ragstow.verification.pods import exec_command
 from ragstow.verification.seen import Device, Look, devices
 from ragstow.verification.targets import MIB, Target
 
 GIB = 2**30
+_SHOWN_PROCESSES = 3
 _SLACK = 0.03
 _LEAST_SLACK_BYTES = 256 * MIB
 """Above the upper end of the band: what the driver keeps of an idle card (up to some hundred MiB), the MPS server (30 MiB)."""
@@ -107,12 +108,23 @@ def _judge(group: Sequence[Use], used: int, foreign: Sequence[str]) -> tuple[lis
                 f"at most {_gib(limit)} (sized {_gib(peak)}, up to {_gib(high)})",
                 said,
                 right,
-                use.look.evidence("rows", f"{used} MiB") or use.look.evidence("table", f"{used}MiB"),
+                _evidence(use, used, processes=not right),
                 hint,
                 use.target.component,
             )
         )
     return checks, unknown
+
+
+def _evidence(use: Use, used: int, *, processes: bool) -> tuple[Evidence, ...]:
+    """The line with the amount; and the largest processes, where the container sees any (hostPID: those of others too)."""
+    found = use.look.evidence("rows", f"{used} MiB") or use.look.evidence("table", f"{used}MiB")
+    answer = use.look.answers.get("table")
+    if not processes or answer is None:
+        return found
+    seen = sorted(use.look.reading.processes or (), key=lambda item: -(item.used_mib or 0))
+    listed = [item for item in seen if item.card == use.device.index and item.used_mib is not None][:_SHOWN_PROCESSES]
+    return (*found, *(Evidence(answer.command, f"process {item.pid} {item.name}: {item.used_mib} MiB") for item in listed))
 
 
 def _row(use: Use, used: int, others: int) -> Memory:

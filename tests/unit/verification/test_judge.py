@@ -237,6 +237,17 @@ def test_foreign_use_of_a_whole_card_fails_whoever_shares_the_node() -> None:
     assert check.hint.startswith("15.6 GiB more than planned")
 
 
+def test_processes_that_a_container_sees_are_evidence_of_foreign_use() -> None:
+    text = (DATA / "nvidia-smi" / "535-table-mps.txt").read_text()
+    seen = Look(table.read(text), {"table": Answer("kubectl exec", 0, text)})
+    (check,) = memory.check_memory([(target("a", **sized(2)), seen)], {}).checks
+    assert [entry.value for entry in check.evidence][1:] == [
+        "process 67657 text-embeddings-router: 4106 MiB",
+        "process 67661 /opt/rerank/bin/python3 -m server: 3032 MiB",
+        "process 10925 nvidia-cuda-mps-server: 30 MiB",
+    ]
+
+
 def test_a_model_that_is_not_on_the_card_is_remarked() -> None:
     outcome = memory.check_memory([(target("a", **sized(10)), look(card("GPU-1", 300)))], {})
     assert failed(outcome) == {}

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src")]
 
-NAMES = ("startup", "scheduling", "devices", "diagnose")
+NAMES = ("startup", "scheduling", "devices", "diagnose", "live")
 
 
 def main() -> int:

@@ -126,7 +126,7 @@ class ControlPlane:
 
     def kubectl(self, *arguments: str, user: str = "admin", stdin: str | None = None) -> str:
         """Run kubectl and return what it prints."""
-        command = [str(folder() / "kubectl"), "--kubeconfig", str(self.kubeconfig), "--context", user, *arguments]
+        command = [_kubectl(), "--kubeconfig", str(self.kubeconfig), "--context", user, *arguments]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
         return done.stdout
@@ -221,13 +221,19 @@ def _write_kubeconfig(plane: ControlPlane, authority: bytes) -> None:
 
 def _use(kubeconfig: str, data: Path) -> ControlPlane:
     """An existing cluster: its own user is admin, the others are impersonated."""
-    command = ["kubectl", "--kubeconfig", kubeconfig, "config", "view", "--minify", "--flatten", "--raw", "-o", "json"]
+    command = [_kubectl(), "--kubeconfig", kubeconfig, "config", "view", "--minify", "--flatten", "--raw", "-o", "json"]
     shown: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     user, cluster = shown["users"][0]["user"], shown["clusters"][0]["cluster"]
     plane = ControlPlane(data / "kubeconfig", cluster["server"], data)
     others = {name: {**user, "as": name} for name in USERS if name not in GROUPS}
     _save(plane.kubeconfig, cluster, {"admin": user, **others})
     return plane
+
+
+def _kubectl() -> str:
+    """The one that was built, else that of this machine: an existing cluster needs no build."""
+    own = folder() / "kubectl"
+    return str(own) if own.is_file() else shutil.which("kubectl") or "kubectl"
 
 
 def _save(path: Path, cluster: Mapping[str, Any], users: Mapping[str, Mapping[str, Any]]) -> None:

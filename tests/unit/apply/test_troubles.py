@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from apply_support import CUT, NAMESPACE, budget, create, differences, mig_procedure, service, state, workload
+from apply_support import CUT, NAMESPACE, budget, create, daemonset, differences, mig_procedure, service, state, workload
 from controlplane_support import ControlPlane
 from ragstow.errors import InputError, RagstowError, TimeoutReached
 from ragstow.live import apply
@@ -113,6 +113,22 @@ def test_a_budget_that_blocks_is_a_time_out_that_names_it(plane: ControlPlane, a
         assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
         plane.kubectl("-n", "other", "patch", "pdb", "guest", "--type=merge", "-p", '{"spec":{"minAvailable":1}}')
         assert differences(was, state(admin)) == []
+
+
+@pytest.mark.usefixtures("stack")
+def test_a_pod_of_a_daemonset_would_come_back(plane: ControlPlane, admin: ApiClient, applier: ApiClient) -> None:
+    made = daemonset("other", "watcher", "watcher")
+    made["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "gpu-1"}
+    made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {GPU: "1"}}
+    create(plane, made)
+    plane.kubectl("-n", "other", "rollout", "status", "daemonset/watcher", "--timeout=60s")
+    was = state(admin)
+    (name,) = [f"other/{pod['metadata']['name']}" for pod in pods(admin, "other")]
+    error = stopped(lambda: apply.run(applier, mig_procedure(expected=(name,))))
+    assert f"{name} of a DaemonSet holds a GPU of gpu-1 and would come back" in error.message
+    assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
+    assert differences(was, state(admin)) == []
+    plane.kubectl("-n", "other", "delete", "daemonset", "watcher", "--cascade=foreground")
 
 
 def test_layout_that_fails(admin: ApiClient, applier: ApiClient, stack: Stack) -> None:

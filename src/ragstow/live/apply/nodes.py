@@ -173,6 +173,14 @@ def evict(run: Run, node: str, expected: Sequence[str], owners: Sequence[str] = 
             "about; nothing was evicted",
             hint=f"{_ALLOW}; {run.hint()}",
         )
+    stubborn = [pod for pod in first if owner(pod).split(" ")[1] == "DaemonSet"]
+    if stubborn:
+        # Its controller does not mind a cordon: an evicted pod would be back at once.
+        raise ApplyStopped(
+            "gpu-held",
+            f"{', '.join(map(key, stubborn))} of a DaemonSet holds a GPU of {node} and would come back; nothing was evicted",
+            hint=f"keep the DaemonSet off the node (its nodeSelector or affinity) for the time being; {run.hint()}",
+        )
 
     def look() -> str:
         standing: list[str] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import ctypes
+import fcntl
 import json
 import os
 import shutil
@@ -35,6 +36,8 @@ GROUPS = {"admin": "system:masters"}
 _STAGES = ("node/fast/node-initialize.yaml", "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml", "pod/fast/*.yaml")
 _START_SECONDS = 60
 _STOP_SECONDS = 10
+_PORTS = Path(tempfile.gettempdir()) / f"ragstow-test-ports-{os.getuid()}"
+_LOWEST_PORT, _HIGHEST_PORT = 20_000, 32_000
 
 
 def existing() -> str | None:
@@ -268,15 +271,28 @@ def _wait(plane: ControlPlane, ready: Callable[[], bool]) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for item in sockets:
-            item.bind(("127.0.0.1", 0))
-        return [int(item.getsockname()[1]) for item in sockets]
-    finally:
-        for item in sockets:
-            item.close()
+    """Ports that nobody listens on now and that no other run of these tests was given lately.
+
+    They lie below those that the kernel gives to clients, and a counter that all runs on this machine share goes round: a port
+    that is only asked for when its server starts would else be given twice.
+    """
+    with _PORTS.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        last = int(file.read() or _LOWEST_PORT)
+        found: list[int] = []
+        while len(found) < count:
+            last = last + 1 if last < _HIGHEST_PORT else _LOWEST_PORT
+            with socket.socket() as item:
+                item.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    item.bind(("127.0.0.1", last))
+                except OSError:
+                    continue
+            found.append(last)
+        file.truncate(0)
+        file.write(str(last))
+    return found
 
 
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None

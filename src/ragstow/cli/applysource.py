@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragstow.cli.folder import MARKER
+from ragstow.cli.folder import made_by
 from ragstow.cli.planfile import NAME, find_plan, read_text
 from ragstow.cluster.scope import namespaced
 from ragstow.errors import InputError, InputErrors, Place, RagstowError
@@ -98,12 +98,7 @@ def _with(path: str, document: Mapping[str, Any], facts: Facts) -> Source:
 
 
 def _folder(path: Path, facts: Facts) -> Source:
-    try:
-        marker = json.loads((path / MARKER).read_text(encoding="utf-8"))
-        ours = marker.get("command") == "render"
-    except (OSError, ValueError, AttributeError):
-        ours = False
-    if not ours:
+    if made_by(path) != "render":
         raise InputError(
             "apply-not-ours",
             "this folder was not made by `ragstow render --out`",

@@ -51,6 +51,16 @@ def write_folder(target: Path, files: Mapping[str, str], *, command: str, force:
         shutil.rmtree(staging, ignore_errors=True)
 
 
+def made_by(folder: Path) -> str | None:
+    """The command that wrote a folder; None where it is none of ragstow's."""
+    try:
+        marker = json.loads((folder / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    command = marker.get("command") if isinstance(marker, dict) else None
+    return command if isinstance(command, str) else None
+
+
 def refuse(target: Path, *, force: bool = False) -> None:
     """Say at once, before any work, that a folder must not be written to; errors as `write_folder`."""
     _refuse_or_list(Path(os.path.realpath(target)), force)

@@ -27,6 +27,7 @@ _LARGEST_PLAN_BYTES = 4 << 20
 EXAMPLES = """\b
 Examples:
   ragstow simulate -f manifests/ --from cluster/             where every pod lands, or why not
+  ragstow simulate -f out/ --from cluster/                   a folder of `ragstow render`, its changes of nodes done
   ragstow simulate --from cluster/                           what is Pending there, and what would help
   ragstow simulate -f service.yaml --from c/ --fail gpu-1    plan a service, place it, lose a node
   ragstow simulate -f llm.yaml --from c/ --rollout           does a rolling update go through?
@@ -130,7 +131,9 @@ def _read(
     from ragstow.cli import live
     from ragstow.cli.cluster import Cluster, open_cluster, warn
     from ragstow.cli.simulateplan import found as found_plan
+    from ragstow.cli.simulateplan import found_folder
     from ragstow.cluster.read import read_manifests
+    from ragstow.simulate.overlay import overlaid
 
     if [*files, from_].count("-") > 1:
         raise UsageError("stdin-twice", "standard input can be read once only: give - to -f or to --from")
@@ -138,7 +141,7 @@ def _read(
     plans: list[Planned] = []
     for file in files:
         data = sys.stdin.buffer.read() if file == "-" else _small_text(file)
-        planned = found_plan(data.decode("utf-8", "replace"), file) if data is not None else None
+        planned = found_plan(data.decode("utf-8", "replace"), file) if data is not None else found_folder(file, facts)
         if planned is not None:
             plans.append(planned)
             continue
@@ -147,6 +150,7 @@ def _read(
         given += listed
     if from_ is not None or live.given() or not any(item.kind == "Node" for item in given):
         cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release, scheduling=True, as_listed=as_listed)
+        given = [overlaid(cluster.snapshot, item) for item in given]
         return _with_plans(cluster, given, plans, tuple(assumed))
     # The files may hold the whole cluster.
     from ragstow.cluster.build import build

@@ -1,4 +1,5 @@
-"""A plan, or a service planned on the spot, as what `simulate` places: its rendered objects, on nodes as it leaves them."""
+"""A plan, a folder of `render`, or a service planned on the spot, as what `simulate` places: its objects, on nodes as the plan
+leaves them."""
 
 from __future__ import annotations
 
@@ -21,10 +22,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A Plan or RagService document and the file it came from."""
+    """A Plan or RagService document and the file it came from; `objects` as they stand in a folder, None: as rendered."""
 
     document: Mapping[str, Any]
     file: str
+    objects: tuple[Mapping[str, Any], ...] | None = None
+
+
+def found_folder(path: str, facts: str | None) -> Planned | None:
+    """What a folder of `render` holds, edited objects included; None where it is any other folder, or one without its plan."""
+    from ragstow.cli.applysource import read_source
+    from ragstow.cli.folder import made_by
+    from ragstow.cli.planfile import NAME
+    from ragstow.facts import load
+
+    folder = Path(path)
+    if not folder.is_dir() or made_by(folder) != "render" or not (folder / NAME).is_file():
+        return None
+    source = read_source(path, load(Path(facts) if facts is not None else None))
+    held = source.folder
+    return Planned(source.document, str(folder / NAME), None if held is None else (*held.nodes, *held.workloads))
 
 
 def found(text: str, file: str) -> Planned | None:
@@ -72,7 +89,8 @@ def applied(
     changed = [layout.node for layout in plan.layouts if layout.changes]
     notes = [f"the plan's changes of {', '.join(changed)} are taken as done"] if changed else []
     snapshot = snapshot_after(cluster.snapshot, plan.layouts)
-    objects = tuple(made(item) for item in render(service, plan, cluster.facts).objects)
+    rendered = render(service, plan, cluster.facts).objects if planned.objects is None else planned.objects
+    objects = tuple(made(item) for item in rendered)
     # What the inventory knows of the nodes that the plan changes is what they were before.
     kept = replace(cluster.inventory, nodes=tuple(node for node in cluster.inventory.nodes if node.name not in changed))
     return replace(cluster, snapshot=snapshot, inventory=kept), objects, tuple(notes)

@@ -222,3 +222,23 @@ def test_a_file_that_is_not_there_is_told_about_f(capsys: pytest.CaptureFixture[
     said = capsys.readouterr().err
     assert "missing.yaml: there is no such file or folder" in said
     assert "-f takes a manifest" in said
+
+
+@pytest.mark.parametrize("example", ["h100-operator", "k3s-two-cards-dra"])
+def test_a_rendered_folder_is_placed_on_the_nodes_that_its_plan_leaves(example: str, capsys: Capture, tmp_path: Path) -> None:
+    """Whoever renders types the folder's name next; the folder's label file is no new node without a size."""
+    place = ROOT / "examples" / example
+    assert run(["render", str(place / "service.yaml"), "--from", str(place / "cluster"), "--out", str(tmp_path / "out")]) == 0
+    capsys.readouterr()
+    found = answer(capsys, 0, "-f", str(tmp_path / "out"), "--from", str(place / "cluster"))
+    planned = json.loads((tmp_path / "out" / "plan.json").read_text(encoding="utf-8"))
+    wanted = sorted(item["node"] for item in planned["placements"])
+    assert sorted(item["node"] for item in found["pods"]) == wanted
+
+
+def test_a_node_that_a_file_only_labels_keeps_its_size(capsys: Capture, files: Any) -> None:
+    cluster = files("cluster.yaml", node("n1", 1), node("n2", 1))
+    label = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2", "labels": {"pool": "rag"}}}
+    pod = workload("Deployment", "llm", 1, 1, nodeSelector={"pool": "rag"})
+    found = answer(capsys, 0, "-f", files("new.yaml", label, pod), "--from", cluster)
+    assert [item["node"] for item in found["pods"]] == ["n2"]

@@ -1,7 +1,7 @@
 """An independent judge of designs for tiny planning problems: it plays every choice of the scheduler and of the kubelet.
 
-CPU counts within one component (what others take of it is an assumption of a plan, not a proof). It shares no code with the
-proofs of ragstow.plan: pods are placed one by one on any node that admits them (in every order that
+CPU counts as far as pods with GPUs take it (what others take is an assumption of a plan, not a proof). It shares no code with
+the proofs of ragstow.plan: pods are placed one by one on any node that admits them (in every order that
 the start stages allow), then each pod takes any card of its node that still has a slot of its kind.
 """
 
@@ -48,10 +48,11 @@ class World:
         supply = self.problem.node(node)
         if node == lost or (option.pooled and not self.pooled[node]):
             return False
-        for member in self.members(pod):
-            mates = sum(1 for other, where in placed.items() if where == node and other[0] == pod[0])
-            if member.name in supply.closed or member.cpu_milli * (mates + 1) > supply.cpu_milli:
-                return False
+        if any(member.name in supply.closed for member in self.members(pod)):
+            return False
+        there = [pod, *(other for other, where in placed.items() if where == node)]
+        if sum(member.cpu_milli for other in there for member in self.members(other)) > supply.cpu_milli:
+            return False
         used = sum(
             self.design.options[other[0]].count
             for other, where in placed.items()

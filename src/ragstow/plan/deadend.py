@@ -4,10 +4,10 @@ The scheduler places pods one by one and never moves them. The answer here is a 
 choices leaves a pod without a slot. Where it cannot be proved the answer is "may block", which may be too careful when pods
 of one slot ask for different numbers that do not divide each other.
 
-Capacity is counted in lumps of the pod's own size: a node with f free slots has f // t lumps for a pod that asks for t.
-Others destroy lumps: a pod that asks for a multiple of t destroys exactly that many; smaller ones destroy the first lump of a
-node with (f mod t) + 1 units and each further one with t. Anti-affinity takes whole nodes away, the largest first. CPU and
-memory of the node limit the lumps of the pod itself.
+Capacity is counted in lumps of the pod's own size: a node has as many as its free slots, its CPU, its memory and its number of
+pods all allow. Others take of each of these apart (`lumps`), and what one of them has to spare is taken before it hurts.
+Anti-affinity takes whole nodes away, the largest first. What components without a GPU take of CPU and memory is an
+assumption of a plan, not part of the proof.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragstow.plan.after import After, Group, NodeAfter
+from ragstow.plan.lumps import Rival, lumps_of, most_hurt
 from ragstow.plan.problem import Steering
 
 
@@ -71,7 +72,6 @@ class _Rivals:
     steering: Mapping[str, Steering]
     gone: bool
     lumps: Mapping[str, int]
-    free: Mapping[str, int]
 
     def others(self) -> list[Group]:
         """The groups that may be there first."""
@@ -98,19 +98,23 @@ class _Rivals:
         shut: list[list[str]] = [[] for _ in rivals]
         return [name for name in nodes if not _take(name, reach, most, shut, set())]
 
-    def room(self, nodes: Sequence[str]) -> int:
-        """Lumps that surely remain on these nodes."""
-        size = self.group.option.count
-        exact = units = 0
+    def _rivals(self, nodes: Sequence[str]) -> list[Rival]:
+        found = []
         for other in self.others():
-            if other.option.slot != self.group.option.slot or _apart(self.group, other, self.steering):
-                continue
-            pods = self.pods(other, nodes)
-            if other.option.count % size == 0:
-                exact += pods * (other.option.count // size)
-            else:
-                units += pods * other.option.count
-        return sum(self.lumps[name] for name in nodes) - exact - _destroyed(units, [self.free[name] for name in nodes], size)
+            pods = 0 if _apart(self.group, other, self.steering) else self.pods(other, nodes)
+            if pods:
+                same = other.option.slot == self.group.option.slot
+                able = {node.name for node in self.after.reach[other.name]}
+                on = {name: _most_pods(other, self.steering, {name}) for name in nodes if name in able}
+                found.append(Rival(other.members, other.option.count if same else 0, pods, on))
+        return found
+
+    def room(self, nodes: Sequence[str]) -> int:
+        """Lumps that surely remain on these nodes, after others took what they may take of the nodes that they can reach."""
+        every = [node for node in self.after.reach[self.group.name] if node.name in self.lumps]
+        kept = [node for node in every if node.name in set(nodes)]
+        hurt = most_hurt(self.group, every, self._rivals(list(self.lumps)), kept, self._rivals(nodes))
+        return sum(self.lumps[name] for name in nodes) - hurt
 
 
 def _worst(
@@ -119,9 +123,8 @@ def _worst(
     own = steering.get(group.members[0].name, Steering())
     if own.beside:
         return None  # lands where its leader does; `promises` proves the room there
-    lumps = {node.name: _lumps(group, node) for node in nodes}
-    free = {node.name: node.free.get(group.option.slot, 0) for node in nodes}
-    rivals = _Rivals(after, group, steering, gone, lumps, free)
+    lumps = {node.name: lumps_of(group, node) for node in nodes}
+    rivals = _Rivals(after, group, steering, gone, lumps)
     largest = sorted(lumps, key=lambda name: (-lumps[name], name))
     kept = rivals.left(largest)
     needed = group.pods
@@ -166,28 +169,6 @@ def _most_pods(other: Group, steering: Mapping[str, Steering], nodes: set[str]) 
     if own.spread and len(nodes) == 1:
         return other.pods - 1
     return other.pods if nodes else 0
-
-
-def _lumps(group: Group, node: NodeAfter) -> int:
-    number = node.free.get(group.option.slot, 0) // group.option.count
-    for member in group.members:
-        if member.cpu_milli:
-            number = min(number, node.supply.cpu_milli // member.cpu_milli)
-        if member.memory_bytes:
-            number = min(number, node.supply.memory_bytes // member.memory_bytes)
-    return min(number, node.supply.pods)
-
-
-def _destroyed(units: int, free: Sequence[int], size: int) -> int:
-    """Most lumps of `size` that `units` single slots can destroy on nodes with these free slots."""
-    costs = sorted(cost for slots in free for number in range(slots // size) for cost in [size if number else slots % size + 1])
-    destroyed = 0
-    for cost in costs:
-        if cost > units:
-            break
-        units -= cost
-        destroyed += 1
-    return destroyed
 
 
 def _stage(group: Group, steering: Mapping[str, Steering]) -> int:

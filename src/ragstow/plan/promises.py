@@ -185,12 +185,19 @@ def _together(state: After, names: tuple[str, ...], steering: Steerings) -> list
 
 
 def _never_full(state: After, group: Group, node: NodeAfter, steering: Steerings) -> bool:
-    wanted = 0
+    """Whether a node has room for a pod of the group though all others are there that may be."""
+    slots = cpu = memory = pods = 0
     for other in state.groups:
-        if other.option.slot == group.option.slot and any(reached.name == node.name for reached in state.reach[other.name]):
+        if any(reached.name == node.name for reached in state.reach[other.name]):
             name = other.members[0].name
-            wanted += (1 if name in steering[name].not_beside else other.pods) * other.option.count
-    return wanted <= node.free.get(group.option.slot, 0)
+            number = 1 if name in steering[name].not_beside else other.pods
+            slots += number * other.option.count if other.option.slot == group.option.slot else 0
+            cpu += number * sum(member.cpu_milli for member in other.members)
+            memory += number * sum(member.memory_bytes for member in other.members)
+            pods += number * len(other.members)
+    supply = node.supply
+    enough = cpu <= supply.cpu_milli and memory <= supply.memory_bytes and pods <= supply.pods
+    return enough and slots <= node.free.get(group.option.slot, 0)
 
 
 def _number(state: After, card: tuple[str, int]) -> int:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from ragstow.plan.after import fits
 from ragstow.plan.milp import Milp, Solution, Term
 from ragstow.plan.problem import MODE_ORDER, Component, Config, Cut, Design, NodeState, NodeSupply, Option, Problem, Slot
+from ragstow.plan.spent import each
 
 _FINE = 128
 """More than twice the shares of a card (48 at most), so that memory counts before them."""
@@ -331,8 +332,9 @@ class Columns:
         for resource, left in self.problem.quota.items():
             terms: list[Term] = []
             for choice, option in self.choices():
-                if self.slot(option).resource == resource:
-                    terms.append((self.use[choice], self.problem.component(choice[0]).replicas * option.count))
+                number = each(self.slot(option), option, choice[0]).get(resource, 0)
+                if number:
+                    terms.append((self.use[choice], self.size(choice) * number))
             self.milp.at_most(terms, left)
 
     # -- what a proof refused ------------------------------------------------------------------------------------

@@ -17,8 +17,10 @@ from ragstow.plan.problem import Component
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Pods that may be there first: `pods` of them, each with `count` slots of the kind in question (0: of another kind), and how
-    many of them may be on each node."""
+    """Pods that may be there first: `pods` of them, each with `count` slots of the kind in question (0: of another kind).
+
+    `on` says how many of them may be on each node.
+    """
 
     members: tuple[Component, ...]
     count: int
@@ -90,8 +92,10 @@ def _wanted(members: Iterable[Component]) -> tuple[int, int, int]:
 
 
 def _slots(group: Group, nodes: Sequence[NodeAfter], rivals: Sequence[Rival], *, spare: bool) -> int:
-    """Lumps lost by slots. Who asks for a multiple of the group's number takes exactly that many; smaller ones destroy the first
-    lump of a node with (free mod size) + 1 slots and each further one with `size`.
+    """Lumps lost by slots.
+
+    Who asks for a multiple of the group's number takes exactly that many; others destroy the first lump of a node with
+    (free mod size) + 1 slots and each further one with `size`.
 
     Args:
         spare: whether slots beyond what the node's CPU, memory and pods allow are taken first.

@@ -14,6 +14,7 @@ from ragstow.cluster.objects import Node
 from ragstow.plan.attempt import Attempt
 from ragstow.plan.quotas import Limit, limits
 from ragstow.plan.situation import Situation
+from ragstow.plan.spent import spent
 from ragstow.plan.whatif import reopened, with_quotas
 
 _MOST_NODES = 6
@@ -77,11 +78,8 @@ def _wanted(made: Attempt) -> Mapping[str, int]:
         "pods": sum(item.replicas for item in components),
     }
     verdict = made.answer.verdict
-    replicas = {item.name: item.replicas for item in components}
-    for name, option in verdict.design.options.items() if verdict is not None else ():
-        resource = made.offered.slots[option.slot].resource
-        if resource:
-            wanted[resource] = wanted.get(resource, 0) + option.count * replicas[name]
+    if verdict is not None:
+        wanted |= spent(made.posed.problem, verdict.design.options)
     return wanted
 
 

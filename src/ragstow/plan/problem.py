@@ -29,6 +29,7 @@ class Slot:
     shared by two and one shared by three have the same resource name). `sharers` is how many pods may sit on one card through
     it, `memory_bytes` the CUDA-visible memory a pod may count on, `alone` that no other pod is ever on the card, `capped` that
     the card or a daemon limits each pod's memory. `isolation` is what the mode gives: "none", "memory" or "fault".
+    `counted` are the names under which quotas count one slot.
     """
 
     key: str
@@ -42,6 +43,7 @@ class Slot:
     alone: bool
     capped: bool
     isolation: str
+    counted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,8 @@ class NodeSupply:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Everything a solver needs. Components and nodes are in the order of names; `quota` is resource name -> what is left."""
+    """Everything a solver needs. Components and nodes are in the order of names; `quota` is the name of a resource
+    (`Slot.counted`) -> what is left, `CLAIMS` what is left of claims whatever they ask for."""
 
     components: tuple[Component, ...]
     nodes: tuple[NodeSupply, ...]

@@ -14,6 +14,7 @@ from ragstow.plan.after import After, Group, NodeAfter, after, fits
 from ragstow.plan.colocation import unsafe, worst_crowds
 from ragstow.plan.deadend import Blocked, blocked, stages
 from ragstow.plan.problem import Design, Problem, Steering
+from ragstow.plan.spent import over
 from ragstow.plan.touched import most_cards
 
 Steerings = dict[str, Steering]
@@ -52,7 +53,7 @@ def prove(problem: Problem, design: Design) -> Verdict:
     """Prove a design, with the fewest constraints on its pods that make the proof possible."""
     state = after(problem, design)
     steering: Steerings = {component.name: Steering() for component in problem.components}
-    refused: list[Reason] = []
+    refused: list[Reason] = over(problem, design.options)
     for group in problem.apart:
         refused += _apart(state, group, steering)
     for group in problem.together:

@@ -1,24 +1,26 @@
-"""What the namespace's ResourceQuotas still leave to the service: GPU resources one by one, CPU, memory and pods at once.
+"""What the namespace's ResourceQuotas still leave to the service: GPU resources and device classes one by one, CPU, memory and
+pods at once.
 
 The service's own pods count as free, as everywhere in a plan. Quotas with scopes are left aside (they count other pods).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ragstow import quantity
+from ragstow.cluster import dra
 from ragstow.cluster.demand import pod_demand
 from ragstow.cluster.objects import Pod
 from ragstow.errors import InputError, Reason
+from ragstow.plan.claimquota import charged, extended_names
 from ragstow.plan.refusing import gib, plural
 from ragstow.plan.situation import Situation
 from ragstow.spec.model import Service
 
 _REQUESTS, _LIMITS = "requests.", "limits."
-_CLAIMS = ".deviceclass.resource.k8s.io/devices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,10 @@ class Limit:
 
 
 def gpu_quota(situation: Situation) -> dict[str, int]:
-    """Extended resource name -> how many the service may still ask for in its namespace."""
+    """How many the service may still ask for, by name of an extended resource or name under which claims are counted."""
     left: dict[str, int] = {}
     for item in limits(situation):
-        if "/" in item.resource and not item.resource.endswith(_CLAIMS):
+        if "/" in item.resource:
             left[item.resource] = min(item.left, left.get(item.resource, item.left))
     return left
 
@@ -68,6 +70,13 @@ def _amount_text(resource: str, amount: int) -> str:
 def limits(situation: Situation) -> list[Limit]:
     """Every limit of the namespace's quotas that a plan has to keep."""
     found: list[Limit] = []
+    extended = extended_names(situation.snapshot, situation.facts)
+    own_claims = [charged(claim, extended) for claim in situation.own_claims]
+    claims = [
+        charged(claim.object, extended)
+        for claim in dra.claims(situation.snapshot)
+        if claim.object.namespace == situation.namespace
+    ]
     for item in situation.snapshot.of("ResourceQuota"):
         if item.namespace != situation.namespace:
             continue
@@ -79,16 +88,22 @@ def limits(situation: Situation) -> list[Limit]:
             resource = str(name).removeprefix(_REQUESTS).removeprefix(_LIMITS)
             if resource not in ("cpu", "memory", "pods") and "/" not in resource:
                 continue
-            own = sum(1 if resource == "pods" else pod_demand(pod, resource) for pod in _counted(situation))
+            own = _sum(_counted(situation), own_claims, resource)
             taken = _amount(used.get(name), resource)
             if taken is None:
                 pods = [pod for pod in situation.snapshot.pods if pod.namespace == situation.namespace and not pod.finished]
-                taken, own = sum(1 if resource == "pods" else pod_demand(pod, resource) for pod in pods), 0
+                taken, own = _sum(pods, claims, resource), 0
             limit = _amount(hard, resource)
             if limit is not None:
                 left = max(limit - taken + own, 0)
                 found.append(Limit(item.name, str(name), resource, limit, left, str(hard)))
     return found
+
+
+def _sum(pods: Sequence[Pod], claims: Sequence[Mapping[str, int]], resource: str) -> int:
+    if resource == "pods":
+        return len(pods)
+    return sum(pod_demand(pod, resource) for pod in pods) + sum(claim.get(resource, 0) for claim in claims)
 
 
 def _counted(situation: Situation) -> list[Pod]:

@@ -28,7 +28,8 @@ POOL_LABEL = "ragstow.dev/pool"
 
 @dataclass(frozen=True)
 class Situation:
-    """A cluster for one service. `own` are the service's pods, which `snapshot` and `inventory` no longer hold."""
+    """A cluster for one service. `own` are the service's pods and `own_claims` their claims, which `snapshot` and
+    `inventory` no longer hold."""
 
     service: str
     namespace: str
@@ -37,6 +38,7 @@ class Situation:
     assumed: tuple[Assumption, ...] = ()
     allow_disturb: bool = False
     own: tuple[Pod, ...] = ()
+    own_claims: tuple[KubeObject, ...] = ()
     notes: tuple[str, ...] = field(default=())
     """What a what-if changed, one sentence each."""
 
@@ -107,8 +109,11 @@ def situation(
         allow_disturb: whether nodes may be changed on which pods of others hold GPUs.
     """
     own = tuple(pod for pod in snapshot.pods if pod.namespace == namespace and pod.labels.get(SERVICE_LABEL) == service)
-    gone: list[KubeObject] = [*own, *_own_claims(snapshot, service, namespace, {pod.key for pod in own})]
-    return Situation(service, namespace, snapshot.replace(remove=gone), facts, tuple(assumed), allow_disturb, own)
+    claims = _own_claims(snapshot, service, namespace, {pod.key for pod in own})
+    gone: list[KubeObject] = [*own, *claims]
+    return Situation(
+        service, namespace, snapshot.replace(remove=gone), facts, tuple(assumed), allow_disturb, own, tuple(claims)
+    )
 
 
 def _own_claims(snapshot: Snapshot, service: str, namespace: str, own: set[str]) -> list[KubeObject]:

@@ -15,6 +15,7 @@ from ragstow.inventory.model import NodeGpus
 from ragstow.plan import taints
 from ragstow.plan.cardfacts import CardFacts, card_facts
 from ragstow.plan.change import Turns, holders, turns
+from ragstow.plan.claimquota import counted_as, extended_names
 from ragstow.plan.hosts import host_of
 from ragstow.plan.kinds import Kind, Offer, offers
 from ragstow.plan.model import Mode
@@ -143,6 +144,7 @@ class _Slots:
         self.slots: dict[str, Slot] = {}
         self.kinds: dict[str, Kind] = {}
         self.labels: dict[str, Labels] = {}
+        self._extended = extended_names(situation.snapshot, situation.facts)
         self._nameless = self._without_labels(sites)
         self._extra: dict[tuple[str, str], Labels] = {}
         self._separate(sites)
@@ -174,6 +176,7 @@ class _Slots:
                 alone=kind.alone,
                 capped=kind.capped,
                 isolation=kind.isolation,
+                counted=(kind.resource,) if kind.resource else counted_as(kind.device_class or "", self._extended),
             )
         elif kind.memory_bytes < known.memory_bytes:
             self.slots[key] = replace(known, memory_bytes=kind.memory_bytes)

@@ -38,15 +38,15 @@ def dra_cluster(*objects: Raw, cards: int = 4, extended: str | None = None, vers
 
 
 def quota(hard: Raw, used: Raw | None = None, **spec: Any) -> Raw:
-    more = {"status": {"used": used}} if used is not None else {}
-    return thing("ResourceQuota", "limits", namespace="rag", spec={"hard": hard, **spec}, **more)
+    made = thing("ResourceQuota", "limits", namespace="rag", spec={"hard": hard, **spec})
+    return made if used is None else {**made, "status": {"used": used}}
 
 
-def claim(name: str, *requests: Raw, labels: Raw | None = None, namespace: str = "rag", **annotations: str) -> Raw:
+def claim(name: str, *requests: Raw, labels: Raw | None = None, namespace: str = "rag", annotations: Raw | None = None) -> Raw:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels or {}, "annotations": annotations},
+        "metadata": {"name": name, "namespace": namespace, "labels": labels or {}, "annotations": annotations or {}},
         "spec": {"devices": {"requests": list(requests)}},
     }
 
@@ -119,8 +119,8 @@ def test_what_is_left_counts_claims_of_others_and_frees_the_service_s_own() -> N
 
 
 def test_what_one_claim_counts() -> None:
-    def count(*requests: Raw, extended: Raw | None = None, **annotations: str) -> Raw:
-        return charged(make(RawObject(claim("c", *requests, **annotations))), extended)
+    def count(*requests: Raw, extended: Raw | None = None, annotations: Raw | None = None) -> Raw:
+        return charged(make(RawObject(claim("c", *requests, annotations=annotations))), extended)
 
     every = "count/resourceclaims.resource.k8s.io"
     assert count(exactly()) == {every: 1, DEVICES: 1}
@@ -133,7 +133,7 @@ def test_what_one_claim_counts() -> None:
     backed = {GPU: "nvidia.com/gpu"}
     assert count(exactly(2), extended=backed) == {every: 1, DEVICES: 2, IMPLICIT: 2, "nvidia.com/gpu": 2}
     made_for_a_pod = {"resource.kubernetes.io/extended-resource-claim": "true"}
-    assert count(exactly(2), extended=backed, **made_for_a_pod) == {every: 1, DEVICES: 2, IMPLICIT: 2}
+    assert count(exactly(2), extended=backed, annotations=made_for_a_pod) == {every: 1, DEVICES: 2, IMPLICIT: 2}
 
 
 def test_components_that_share_a_claim_count_once() -> None:

@@ -16,6 +16,8 @@ from ragstow.plan.exact import Answer
 from ragstow.plan.openness import closed
 from ragstow.plan.options import Choices, Sizer, choices
 from ragstow.plan.pose import Posed, pose
+from ragstow.plan.problem import Problem
+from ragstow.plan.promises import prove
 from ragstow.plan.quotas import exceeded, gpu_quota
 from ragstow.plan.situation import Situation
 from ragstow.plan.supply import Supply, supply
@@ -83,21 +85,38 @@ def _attempt(situation: Situation, service: Service, solver: Solver, left_out: t
     offered = supply(situation, asked, shares(situation, asked))
     made = choices(situation, asked, offered, Sizer(situation))
     shut = closed(situation, asked, offered)
-    posed = pose(asked, offered, made, gpu_quota(situation), shut)
-    bound, why = simple_bound(posed.problem, list(made))
     blocked = exceeded(situation, asked)
-    if blocked or any(not found.options for found in made.values()):
-        answer = Answer(None, None, True)
-    else:
-        ask = greedy.solve if solver == "greedy" else exact.fewest if quick else exact.solve
-        answer = ask(posed.problem)
-        if answer.verdict is None and not answer.complete and solver == "exact":
-            answer = replace(greedy.solve(posed.problem), complete=False, refused=answer.refused)
-        if answer.verdict is not None and not quick:
-            answer = replace(answer, verdict=tidy(posed.problem, offered.nodes, answer.verdict))
-        if posed.cropped:
-            answer = replace(answer, bound=None, complete=False)
+    hopeless = bool(blocked) or any(not found.options for found in made.values())
+    quota = gpu_quota(situation)
+    posed = pose(asked, offered, made, quota, shut, most=None)
+    bound, why = simple_bound(posed.problem, list(made))
+    few = pose(asked, offered, made, quota, shut)
+    answer = Answer(None, None, True) if hopeless else None
+    if answer is None and few.cropped:
+        answer = _on_few(few.problem, posed.problem, solver, quick=quick, bound=bound)
+    if answer is None:
+        answer = _answer(posed.problem, solver, quick=quick)
+    if answer.verdict is not None and not quick:
+        answer = replace(answer, verdict=tidy(posed.problem, offered.nodes, answer.verdict))
     return Attempt(situation, asked, solver, offered, made, shut, posed, answer, bound, why, tuple(blocked), left_out)
+
+
+def _answer(problem: Problem, solver: Solver, *, quick: bool) -> Answer:
+    ask = greedy.solve if solver == "greedy" else exact.fewest if quick else exact.solve
+    answer = ask(problem)
+    if answer.verdict is None and not answer.complete and solver == "exact":
+        answer = replace(greedy.solve(problem), complete=False, refused=answer.refused)
+    return answer
+
+
+def _on_few(few: Problem, every: Problem, solver: Solver, *, quick: bool, bound: int) -> Answer | None:
+    """An answer found on few of the nodes and proved on all of them; None where it is not as good as one can be."""
+    found = _answer(few, solver, quick=quick).verdict
+    if found is None:
+        return None
+    verdict = prove(every, found.design)
+    good = verdict.holds and (quick or verdict.cards <= bound)
+    return Answer(verdict, None, False) if good else None
 
 
 def shares(situation: Situation, service: Service) -> dict[str | None, range]:

@@ -7,12 +7,14 @@ plugin and its chart (nvidia reference 1.3, 1.5, 1.7, 4.5).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ragstow.errors import Reason
 from ragstow.facts import Facts
 from ragstow.inventory.model import NodeGpus
+from ragstow.plan.alike import asked
 from ragstow.plan.cardfacts import CardFacts
 from ragstow.plan.kinds import Kind, mps_share, slice_of, time_slice, whole
 from ragstow.plan.model import Mode
@@ -88,7 +90,7 @@ def turns(situation: Situation, gpus: NodeGpus, card: CardFacts, host: Host | No
     )
     for mode, ask, kind in ways:
         for number in shares or (2,):
-            given = ask(uncut, number, situation.facts)
+            given = asked(situation.memo, (mode, number), uncut, partial(_shared, ask, number, situation.facts))
             if isinstance(given, Reason):
                 refused.setdefault(mode, given)
                 break
@@ -99,6 +101,12 @@ def turns(situation: Situation, gpus: NodeGpus, card: CardFacts, host: Host | No
             cut = (f"{number} shares", ((kind(card, number), number),))
             possible.append(Turn(f"{mode} x{number}", mode, (cut,)))
     return Turns(tuple(possible), refused, holders(gpus))
+
+
+def _shared(ask: _Ask, number: int, facts: Facts, host: Host) -> Reason | None:
+    """Whether cards can be shared so; what follows for the node's labels is `layouts`' question."""
+    found = ask(host, number, facts)
+    return found if isinstance(found, Reason) else None
 
 
 def _unchangeable(situation: Situation, gpus: NodeGpus, host: Host | None) -> Reason | None:
@@ -145,7 +153,7 @@ def unhealthy(gpus: NodeGpus) -> Reason | None:
 
 
 def _mig(situation: Situation, gpus: NodeGpus, card: CardFacts, host: Host) -> list[Turn] | Reason:
-    able = migmode.cuttable(host, situation.facts)
+    able = asked(situation.memo, "mig", host, lambda alike: migmode.cuttable(alike, situation.facts))
     if isinstance(able, Reason):
         return able
     if situation.nodes[gpus.name].labels.get("nvidia.com/mig.capable") == "false":
@@ -162,11 +170,17 @@ def _mig(situation: Situation, gpus: NodeGpus, card: CardFacts, host: Host) -> l
     }
     if install.kind == "operator" and install.mig_strategy == "single" and _single_in_use(situation, gpus):
         return _mig_single(card, plain)
-    cuts: list[tuple[str, tuple[tuple[Kind, int], ...]]] = [("whole", ((whole(card), 1),))]
-    for layout in miglayout.layouts(plain).legal:
+    key = ("cuts", card.product, card.label_mib, card.visible_bytes, able.profiles)
+    if key not in situation.memo:
+        situation.memo[key] = Turn("mig", "mig", tuple(_mig_cuts(card, plain)))
+    return [situation.memo[key]]
+
+
+def _mig_cuts(card: CardFacts, kinds: Mapping[str, miglayout.Placement]) -> Iterator[tuple[str, tuple[tuple[Kind, int], ...]]]:
+    yield "whole", ((whole(card), 1),)
+    for layout in miglayout.layouts(kinds).legal:
         slots = tuple((kind, count) for profile, count in layout.items() if (kind := slice_of(card, profile)) is not None)
-        cuts.append((cut_name(layout), slots))
-    return [Turn("mig", "mig", tuple(cuts))]
+        yield cut_name(layout), slots
 
 
 def is_plain(profile: str) -> bool:

@@ -110,7 +110,10 @@ def _wished_together(tried: Attempt) -> list[Reason]:
 
 def _fits_alone(tried: Attempt, name: str) -> bool:
     alone = _alone(tried, name)
-    return bool(alone.components[0].options) and exact.solve(alone).verdict is not None
+    if not alone.components[0].options:
+        return False
+    quick = exact.fewest(alone)
+    return quick.verdict is not None or (not quick.complete and exact.solve(alone).verdict is not None)
 
 
 def _alone(tried: Attempt, name: str) -> Problem:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ragstow.plan.crop import crop
 from ragstow.plan.model import Mode
 from ragstow.plan.options import Choices
 from ragstow.plan.problem import Component, Config, Cut, NodeSupply, Problem
 from ragstow.plan.supply import Supply
 from ragstow.spec.model import Service
 
-_MOST_NODES = 60
-"""Nodes that a problem keeps at most; beyond that an answer is proved best only where it meets the simple bound."""
+MOST_NODES = 60
+"""Nodes that a problem keeps where nobody says otherwise; beyond that an answer is proved best only by the simple bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ def pose(
     choices: Mapping[str, Choices],
     quota: Mapping[str, int],
     closed: Mapping[str, frozenset[str]],
+    most: int | None = MOST_NODES,
 ) -> Posed:
     """The problem to solve.
 
@@ -42,6 +44,7 @@ def pose(
         choices: options by component; a component that is absent takes no GPU.
         quota: what the namespace may still ask for, by resource.
         closed: components by node that may not be scheduled there.
+        most: nodes that the problem keeps at most; None for all that could change an answer.
     """
     components = tuple(
         Component(
@@ -68,7 +71,7 @@ def pose(
         for node in offered.nodes
     ]
     pods = sum(component.replicas for component in components)
-    kept, cropped = _few(nodes, components, used, pods)
+    kept, cropped = _few(nodes, components, used, pods, most)
     problem = Problem(
         components=components,
         nodes=kept,
@@ -111,7 +114,7 @@ def _dominates(other: tuple[tuple[str, int], ...], slots: tuple[tuple[str, int],
 
 
 def _few(
-    nodes: list[NodeSupply], components: tuple[Component, ...], used: set[str], pods: int
+    nodes: list[NodeSupply], components: tuple[Component, ...], used: set[str], pods: int, most: int | None
 ) -> tuple[tuple[NodeSupply, ...], bool]:
     cpu = sum(component.cpu_milli * component.replicas for component in components)
     memory = sum(component.memory_bytes * component.replicas for component in components)
@@ -133,14 +136,4 @@ def _few(
         seen[alike] = seen.get(alike, 0) + 1
         if seen[alike] <= pods + 1:
             kept.append(node)
-    if len(kept) <= _MOST_NODES:
-        return tuple(kept), False
-    gpu = [node for node in kept if node.configs or any(node.free.get(key) for key in used)]
-    plain = [node for node in kept if node not in gpu]
-    best = sorted(gpu, key=lambda node: (-sum(node.free.get(key, 0) for key in used), -node.cpu_milli, node.name))
-    names = {node.name for node in (*best[: _MOST_NODES - min(len(plain), pods + 1)], *_roomy(plain)[: pods + 1])}
-    return tuple(node for node in kept if node.name in names), True
-
-
-def _roomy(nodes: list[NodeSupply]) -> list[NodeSupply]:
-    return sorted(nodes, key=lambda node: (-node.cpu_milli, node.name))
+    return crop(kept, components, used, most) if most is not None else (tuple(kept), False)

@@ -29,7 +29,7 @@ class Slot:
     shared by two and one shared by three have the same resource name). `sharers` is how many pods may sit on one card through
     it, `memory_bytes` the CUDA-visible memory a pod may count on, `alone` that no other pod is ever on the card, `capped` that
     the card or a daemon limits each pod's memory. `isolation` is what the mode gives: "none", "memory" or "fault".
-    `counted` are the names under which quotas count one slot.
+    `counted` are the names under which quotas count one slot (none: its resource).
     """
 
     key: str

@@ -6,9 +6,10 @@ they hold is remembered, so that planning again gives the same answer. Nothing i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from ragstow.cluster import dra
 from ragstow.cluster.demand import pod_demand
@@ -41,6 +42,8 @@ class Situation:
     own_claims: tuple[KubeObject, ...] = ()
     notes: tuple[str, ...] = field(default=())
     """What a what-if changed, one sentence each."""
+    memo: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
+    """Answers about nodes (`alike`), shared by all what-ifs."""
 
     @cached_property
     def inventory(self) -> Inventory:

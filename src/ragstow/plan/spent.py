@@ -13,7 +13,8 @@ def each(slot: Slot, option: Option, name: str) -> dict[str, int]:
     """Name -> what one replica of a component takes; nothing where it uses the claims of another component of its bundle."""
     if option.bundle and option.bundle[0] != name:
         return {}
-    found = dict.fromkeys(slot.counted, option.count)
+    names = slot.counted or ((slot.resource,) if slot.resource else ())
+    found = dict.fromkeys(names, option.count)
     return {**found, CLAIMS: 1} if slot.mode == "dra" else found
 
 

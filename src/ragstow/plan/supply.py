@@ -176,7 +176,7 @@ class _Slots:
                 alone=kind.alone,
                 capped=kind.capped,
                 isolation=kind.isolation,
-                counted=(kind.resource,) if kind.resource else counted_as(kind.device_class or "", self._extended),
+                counted=counted_as(kind.device_class, self._extended) if kind.device_class else (),
             )
         elif kind.memory_bytes < known.memory_bytes:
             self.slots[key] = replace(known, memory_bytes=kind.memory_bytes)

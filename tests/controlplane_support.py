@@ -60,6 +60,8 @@ class ControlPlane:
     def __init__(self, kubeconfig: Path, server: str, data: Path) -> None:
         self.kubeconfig = kubeconfig
         self.server = server
+        self.etcd = ""
+        """etcd's client URL, where the control plane is our own."""
         self.data = data
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._commands: dict[str, tuple[list[str], dict[str, str]]] = {}
@@ -182,7 +184,7 @@ def _start_server(plane: ControlPlane) -> None:
     data = plane.data
     client, peer, secure = free_ports(3)
     plane.server = f"https://127.0.0.1:{secure}"
-    etcd = f"http://127.0.0.1:{client}"
+    etcd = plane.etcd = f"http://127.0.0.1:{client}"
     plane.start(
         "etcd",
         *("--data-dir", str(data / "etcd"), "--unsafe-no-fsync", "--log-level", "error"),

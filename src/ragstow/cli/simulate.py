@@ -161,14 +161,14 @@ def _read(
     from ragstow.inventory.assume import parse
     from ragstow.inventory.build import inventory
     from ragstow.scheduling.behaviours import NEWEST
-    from ragstow.simulate.arrivals import arrives
+    from ragstow.simulate.arrivals import arrives, running
 
     empty = build([], source=Source("file", ", ".join(files)))
     whole = empty.replace(put=given)
     known = load(Path(facts) if facts is not None else None)
     found_release = detect(whole, newest_recorded=str(NEWEST), asked=release)
     # Where the files say what nodes there are, pods with a node are what runs there.
-    placed = [item for item in given if isinstance(item, Pod) and item.node is not None]
+    placed = [running(item) for item in given if isinstance(item, Pod) and item.node is not None]
     standing = empty.replace(put=[*(item for item in given if not arrives(item)), *placed])
     given = [item for item in given if not (isinstance(item, Pod) and item.node is not None)]
     opened = Cluster(standing, inventory(whole, known, assumed=parse(assumed, whole, known)), found_release, known)

@@ -80,6 +80,7 @@ class Cycle:
             return made
         pre = self.framework.pre_filter(state, pod)
         if pre.status is not None:
+            made.state.unasked = pre.unasked
             self._refused_before(made, pre.status)
             return made
         self._over_nodes(made, pre, detail=detail)

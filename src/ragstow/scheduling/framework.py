@@ -109,13 +109,15 @@ class CycleState:
     `late` writes what a faster cycle has left out so far; it runs when the state is settled or cloned.
     """
 
-    __slots__ = ("_values", "late", "skip_filter", "skip_score")
+    __slots__ = ("_values", "late", "skip_filter", "skip_score", "unasked")
 
     def __init__(self) -> None:
         self._values: dict[StateKey[Any], Any] = {}
         self.late: Callable[[CycleState], None] | None = None
         self.skip_filter: frozenset[str] = frozenset()
         self.skip_score: frozenset[str] = frozenset()
+        self.unasked: frozenset[str] = frozenset()
+        """Plugins whose pre-filter did not run, since an earlier one's refusal ended the cycle."""
 
     def write(self, key: StateKey[T], value: T) -> None:
         """Keep a value for the rest of the cycle."""
@@ -141,7 +143,7 @@ class CycleState:
         self.settle()
         copy = CycleState()
         copy._values = {key: value.clone() if hasattr(value, "clone") else value for key, value in self._values.items()}
-        copy.skip_filter, copy.skip_score = self.skip_filter, self.skip_score
+        copy.skip_filter, copy.skip_score, copy.unasked = self.skip_filter, self.skip_score, self.unasked
         return copy
 
 

@@ -40,11 +40,15 @@ from ragstow.scheduling.world import World
 
 @dataclass(frozen=True, slots=True)
 class PreFiltered:
-    """What all pre-filters said: the node names left (None: all), the plugins that named some, or a refusal."""
+    """What all pre-filters said: the node names left (None: all), the plugins that named some, or a refusal.
+
+    `unasked` are the plugins after the one that ended it.
+    """
 
     names: frozenset[str] | None
     limiting: tuple[str, ...]
     status: Status | None = None
+    unasked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class Framework:
         limiting: list[str] = []
         skipped: list[str] = []
         refused: Status | None = None
-        for plugin in self.pre_filter_plugins:
+        for index, plugin in enumerate(self.pre_filter_plugins):
             if plugin.name in without:
                 continue
             said = plugin.pre_filter(state, pod, self.world.nodes)
@@ -130,11 +134,11 @@ class Framework:
                         if len(listed) == 1
                         else f"node(s) didn't satisfy plugin(s) [{' '.join(listed)}] simultaneously"
                     )
-                    return PreFiltered(names, tuple(listed), unresolvable(text))
+                    return PreFiltered(names, tuple(listed), unresolvable(text), self._after(index))
             elif said.code is Code.SKIP:
                 skipped.append(plugin.name)
             elif said.code is Code.UNRESOLVABLE:
-                return PreFiltered(None, (), said.by(plugin.name))
+                return PreFiltered(None, (), said.by(plugin.name), self._after(index))
             elif said.code is Code.UNSCHEDULABLE:
                 refused = said.by(plugin.name)
             else:
@@ -142,6 +146,9 @@ class Framework:
                 return PreFiltered(None, (), failure(text).by(plugin.name))
         state.skip_filter = frozenset(skipped)
         return PreFiltered(names, tuple(limiting), refused)
+
+    def _after(self, index: int) -> frozenset[str]:
+        return frozenset(plugin.name for plugin in self.pre_filter_plugins[index + 1 :])
 
     # --- one node ---
 

@@ -23,7 +23,7 @@ from ragstow.scheduling.selectors import label_selector
 from ragstow.scheduling.taints import first_untolerated
 from ragstow.simulate.admission import Admission
 from ragstow.simulate.claims import ClaimMaker
-from ragstow.simulate.defaulting import is_new
+from ragstow.simulate.defaulting import is_new, with_requests
 from ragstow.simulate.sameness import contained
 from ragstow.simulate.workload import (
     Workload,
@@ -93,6 +93,18 @@ def pending(snapshot: Snapshot) -> tuple[Pod, ...]:
 def names_its_node(item: Pod) -> bool:
     """A pod as a person writes it, with spec.nodeName: it comes past the scheduler, and its node decides."""
     return item.node is not None and is_new(item.raw) and not item.raw.get("status")
+
+
+def running(pod: Pod) -> Pod:
+    """A pod that runs, where a person wrote it: its limits are its requests too, as the API server has them."""
+    if not is_new(pod.raw):
+        return pod
+    try:
+        filled = made(with_requests(pod.raw))
+    except _MISSHAPEN:
+        return pod
+    assert isinstance(filled, Pod)
+    return filled
 
 
 def arrives(item: KubeObject) -> bool:

@@ -68,6 +68,8 @@ def _same(written: str, ours: str) -> bool:
 
 
 def _without_preemption(text: str) -> str:
+    if text.endswith(". not found"):
+        text = text.removesuffix(" not found")
     for mark in (" preemption:", " no new claims to deallocate,", " still not schedulable,"):
         text = text.partition(mark)[0]
     return text.strip()

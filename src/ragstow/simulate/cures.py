@@ -233,6 +233,8 @@ def _without_terms(pod: PodInfo, side: str, kind: Any, what: str) -> Iterator[St
 def _free(framework: Framework, asked: Found, holders: Iterable[PodInfo], what: str) -> Iterator[Step]:
     """All of them go: only where they are few and may move."""
     listed = list({other.key: other for other in holders}.values())
+    if any(sibling(asked.pod, other) for other in listed):
+        return
     if listed and len(listed) <= _MOST_REMOVED and not any(fixed(other) for other in listed):
         yield _go(framework, asked, tuple(listed), what)
 
@@ -280,7 +282,7 @@ def _make_room(framework: Framework, asked: Found, short: Mapping[str, int]) -> 
         other
         for other in asked.node.pods
         if "pods" in short or any(other.sums.plain.get(name, 0) for name in amounts)
-        if not fixed(other)
+        if not fixed(other) and not sibling(asked.pod, other)
     ]
     own = family(framework, asked.pod)
     movable.sort(key=lambda other: (not own or family(framework, other) != own, other.priority, other.key))
@@ -324,7 +326,8 @@ def _devices(framework: Framework, asked: Found, plugin: DynamicResources) -> It
     for holder in lacks[0].holders:
         located = [framework.world.located(key) for key in holder.users]
         users = tuple(found[0] for found in located if found is not None)
-        if users and len(users) == len(holder.users) <= _MOST_REMOVED and not any(fixed(other) for other in users):
+        stays = any(fixed(other) or sibling(asked.pod, other) for other in users)
+        if users and len(users) == len(holder.users) <= _MOST_REMOVED and not stays:
             groups.append((users, len(holder.devices)))
     groups.sort(key=lambda item: (len(item[0]), max(other.priority for other in item[0]), item[0][0].key))
     proposed = 0
@@ -352,7 +355,7 @@ def _volume_users(framework: Framework, asked: Found, plugin: str) -> list[PodIn
             if other.namespace == asked.pod.namespace and names & {item.claim for item in claims_of(other.pod)}
         ]
     users = [other for other in asked.node.pods if any(claims_of(other.pod)) and not fixed(other)]
-    return sorted(users, key=lambda other: (other.priority, other.key))[:1]
+    return sorted(users, key=lambda other: (sibling(asked.pod, other), other.priority, other.key))[:1]
 
 
 def family(framework: Framework, pod: PodInfo) -> str:
@@ -369,6 +372,14 @@ def family(framework: Framework, pod: PodInfo) -> str:
     if hashed and owner.name.endswith(f"-{hashed}"):
         return f"Deployment {pod.namespace}/{owner.name.removesuffix(f'-{hashed}')}"
     return ""
+
+
+def sibling(pod: PodInfo, other: PodInfo) -> bool:
+    """Whether one controller (one revision of a Deployment, a StatefulSet) made both: where one goes, it makes another."""
+    mine, its = pod.pod.controller, other.pod.controller
+    if mine is None or its is None or pod.namespace != other.namespace:
+        return False
+    return (mine.kind, mine.name) == (its.kind, its.name)
 
 
 def fixed(pod: PodInfo) -> bool:

@@ -57,6 +57,16 @@ def with_defaults(raw: Mapping[str, Any], numbers: tuple[int, ...] = _POD_LEVEL_
     return pod
 
 
+def with_requests(raw: Mapping[str, Any], numbers: tuple[int, ...] = _POD_LEVEL_SINCE) -> Json:
+    """A copy of a pod that runs already, with the requests that its limits make; all else is as it is."""
+    pod: Json = copy.deepcopy(dict(raw))
+    spec: Json = pod.get("spec") or {}
+    _requests(spec)
+    if tuple(numbers[:2]) >= _POD_LEVEL_SINCE:
+        _pod_level(spec)
+    return pod
+
+
 def _containers(spec: Json) -> list[Json]:
     return [item for key in ("initContainers", "containers") for item in spec.get(key) or () if isinstance(item, dict)]
 

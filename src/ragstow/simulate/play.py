@@ -15,6 +15,7 @@ from ragstow.cluster.objects import Pod
 from ragstow.cluster.owners import Owners
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import Reason
+from ragstow.scheduling.framework import Status
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.simulate import named
 from ragstow.simulate.arrivals import Arrival
@@ -297,7 +298,7 @@ class Play:
         if group in self._explained or len(self._explained) >= _MOST_EXPLAINED:
             return ()
         self._explained.add(group)
-        return _grouped(cycle.explain(decision))
+        return _grouped(cycle.explain(decision), decision.statuses)
 
     def _note_refused(self, arrival: Arrival) -> None:
         pod = arrival.pod
@@ -325,12 +326,15 @@ def _plugin_and_code(status: Any) -> str | None:
     return f"{status.plugin}:{status.code}" if status is not None else None
 
 
-def _grouped(explained: Mapping[str, Sequence[Reason]]) -> tuple[tuple[Reason, int], ...]:
-    """Reasons of one code together, with the number of nodes; the first of each stands for the others."""
-    first: dict[str, Reason] = {}
-    counts: Counter[str] = Counter()
-    for reasons in explained.values():
-        for reason in reasons:
-            first.setdefault(reason.code, reason)
-            counts[reason.code] += 1
-    return tuple((first[code], count) for code, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+def _grouped(explained: Mapping[str, Sequence[Reason]], statuses: Mapping[str, Status]) -> tuple[tuple[Reason, int], ...]:
+    """Reasons that the event counts as one, with the number of nodes; the first of each stands for the others."""
+    first: dict[tuple[str, str], Reason] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    for node, reasons in explained.items():
+        texts = statuses[node].texts if node in statuses else ()
+        of_texts = texts if len(texts) == len(reasons) else ("",) * len(reasons)
+        of_node = {(reason.code, text): reason for reason, text in zip(reversed(reasons), reversed(of_texts), strict=True)}
+        for key, reason in reversed(of_node.items()):
+            first.setdefault(key, reason)
+            counts[key] += 1
+    return tuple((first[key], count) for key, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])))

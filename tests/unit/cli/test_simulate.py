@@ -115,6 +115,24 @@ def test_the_files_may_hold_the_cluster(files: Any, capsys: Capture) -> None:
     assert found["source"]["kind"] == "file"
 
 
+def test_a_running_pod_as_a_person_writes_it_holds_its_limits(files: Any, capsys: Capture) -> None:
+    containers = [{"name": "main", "image": "i", "resources": {"limits": {GPU: 1}}}]
+    meta = {"name": "old", "namespace": "rag"}
+    holder = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"nodeName": "n1", "containers": containers}}
+    everything = files("all.yaml", node("n1", 1), holder, workload("Deployment", "llm", 1, 1))
+    assert "n1 has 0 of 1 nvidia.com/gpu free" in text(capsys, 1, "-f", everything)
+
+
+def test_two_refusals_of_one_node_are_two_lines(files: Any, capsys: Capture) -> None:
+    """A line's number is that of the event: one node lacks CPU, one lacks memory."""
+    pod = running("giant", "n1", 0)
+    del pod["spec"]["nodeName"]
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1000", "memory": "9000Gi"}}
+    shown = text(capsys, 1, "-f", files("all.yaml", node("n1"), pod))
+    assert "event: 0/1 nodes are available: 1 Insufficient cpu, 1 Insufficient memory." in shown
+    assert [line for line in shown.splitlines() if "in all, rag/giant" in line and line.startswith("  1 node: n1")][1:]
+
+
 def test_a_kubelet_file(files: Any, capsys: Capture) -> None:
     devices = {"devices": {GPU: [{"id": "GPU-a", "numa": [0]}, {"id": "GPU-b", "numa": [1]}]}}
     numa = {"numa": [{"id": 0, "distances": [10, 20]}, {"id": 1, "distances": [20, 10]}]}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulations import GPU, Json, cluster, node, play, running, workload
+from ragstow.cluster.release import Release
+from ragstow.simulate.run import Request, simulate
+from simulations import FACTS, GPU, Json, cluster, node, play, running, workload
 
 WRITTEN = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 
@@ -27,6 +29,37 @@ def event(message: str, at: str) -> Json:
         "message": message,
         "lastTimestamp": at,
     }
+
+
+UNBOUND = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+
+
+def unbound() -> tuple[Json, Json]:
+    """A pod whose claim waits for a volume that nobody makes, and the claim."""
+    pod = waiting(f"{UNBOUND} not found")
+    pod["spec"]["volumes"] = [{"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}]
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": {"requests": {"storage": "1Gi"}}}
+    return pod, {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "cache", "namespace": "rag", "uid": "c"},
+        "spec": spec,
+        "status": {"phase": "Pending"},
+    }
+
+
+def test_a_cycle_that_ended_before_the_claims_were_read() -> None:
+    """As 1.37.2 wrote it: DynamicResources misses its state, and its error takes the place of what preemption says."""
+    answer = play(cluster(node("n1", 1), *unbound()))
+    assert (answer.pods[0].message, answer.warnings) == (f"{UNBOUND} not found", ())
+    off = play(cluster(node("n1", 1), *unbound()), preemption=False)
+    assert (off.pods[0].message, off.warnings) == (UNBOUND, ())
+
+
+def test_where_there_are_no_claims_preemption_speaks() -> None:
+    said = " preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    answer = simulate(cluster(node("n1", 1), *unbound()), (), Request(Release("1.33.13", "asked")), FACTS)
+    assert answer.pods[0].message == UNBOUND + said
 
 
 def test_agreement_is_silent_whatever_preemption_added() -> None:

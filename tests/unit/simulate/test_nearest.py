@@ -87,3 +87,13 @@ def test_a_rollout_that_waits_for_itself() -> None:
     change = answer.near_misses["rag/llm-new-0"].changes[0]
     assert change.disturbs == ("rag/llm-old-0",)
     assert "same Deployment rag/llm" in change.text
+
+
+def test_pods_of_one_template_do_not_make_room_for_each_other() -> None:
+    """Whichever of them goes, its controller makes another: two replicas hold all, a third is asked for."""
+    for kind in ("Deployment", "StatefulSet"):
+        found = miss(workload(kind, "llm", 3, 2), node("n1", 4))
+        assert found.holders == ("rag/llm-0", "rag/llm-1")
+        assert [change.kind for change in found.changes] == ["add-node"]
+    found = miss(workload("Deployment", "llm", 2, 2), node("n1", 4), running("x", "n1", 1))
+    assert [change.disturbs for change in found.changes if change.kind == "free"] == [("rag/x",)]

@@ -108,7 +108,13 @@ class DynamicResources(
     def post_filter(
         self, state: CycleState, pod: PodInfo, statuses: Statuses, absent: Status
     ) -> tuple[PostFilterResult | None, Status]:
-        """Takes the devices of an unused claim away when the claim kept the pod from a node."""
+        """Takes the devices of an unused claim away when the claim kept the pod from a node.
+
+        Where an earlier plugin's pre-filter ended the cycle the original misses what its own would have noted: its error takes
+        the place of what preemption says.
+        """
+        if self.name in state.unasked:
+            return None, failure("not found")
         cycle = state.find(_KEY)
         talkative = NO_CLAIMS_TEXT.at(self.handle.release)
         if cycle is None:

@@ -56,6 +56,7 @@ class VectorCycle(Cycle):
         pre = entry.pre_filtered(made.state, pod, self.own_way)
         made.state.late = partial(self._complete, pod)
         if pre.status is not None:
+            made.state.unasked = pre.unasked
             self._refused_before(made, pre.status)
             return made
         self._decide(made, entry, pre, detail=detail)

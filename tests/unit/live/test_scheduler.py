@@ -70,6 +70,29 @@ def test_the_simulation_decides_as_the_scheduler(chunk: int, client: ApiClient) 
     assert refused > 0
 
 
+@pytest.mark.parametrize("claim", ["unbound", "absent"])
+def test_a_pod_that_a_volume_keeps_from_every_node(claim: str, client: ApiClient) -> None:
+    """Its cycle ends before most plugins were asked, which the event's text shows."""
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "nobody", "resources": {"requests": {"storage": "1Gi"}}}
+    unbound: Json = {"metadata": {"name": "unbound"}, "spec": spec}
+    chance = random.Random(1)
+    client.transport.json("POST", "/api/v1/nodes", RIGHT, body=random_node(chance, 0, 0))
+    if claim == "unbound":
+        client.transport.json("POST", "/api/v1/namespaces/default/persistentvolumeclaims", RIGHT, body=unbound)
+    time.sleep(0.3)
+    before = [*listed(client, "nodes"), *listed(client, "persistentvolumeclaims")]
+    pod = random_pod(chance, 0, 0)
+    pod["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+    try:
+        client.transport.json("POST", "/api/v1/namespaces/default/pods", RIGHT, body=pod)
+        found = outcome(client, pod["metadata"]["name"])
+    finally:
+        empty(client)
+        client.transport.send("DELETE", "/api/v1/namespaces/default/persistentvolumeclaims", RIGHT)
+    (entry,) = simulate(build(before), build([pod]).pods, Request(Release("1.37.2", "asked")), FACTS).pods
+    assert (entry.node or "", entry.message) == found
+
+
 def listed(client: ApiClient, plural: str) -> list[Json]:
     resource = client.resources().plural("", plural)
     assert resource is not None

@@ -45,6 +45,8 @@ class Attempt:
     blocked: tuple[Reason, ...] = ()
     left_out: tuple[str, ...] = ()
     """Components that prefer a GPU and go without."""
+    few: int | None = None
+    """Nodes that a quick try looks at; None where it looks at all that matter."""
 
     @property
     def feasible(self) -> bool:
@@ -64,7 +66,8 @@ def attempt(situation: Situation, service: Service, solver: Solver = "exact", *,
         situation: the cluster.
         service: the service.
         solver: which solver.
-        quick: only whether it fits and with how many cards; what else could be better is not looked for.
+        quick: only whether it fits and with how many cards; what else could be better is not looked for, and of a large cluster
+            only few nodes of each kind.
 
     Raises:
         InputError: the facts do not know a model, an engine or a precision.
@@ -94,11 +97,27 @@ def _attempt(situation: Situation, service: Service, solver: Solver, left_out: t
     answer = Answer(None, None, True) if hopeless else None
     if answer is None and few.cropped:
         answer = _on_few(few.problem, posed.problem, solver, quick=quick, bound=bound)
+    if answer is None and few.cropped and quick:
+        answer = Answer(None, None, False)
     if answer is None:
         answer = _answer(posed.problem, solver, quick=quick)
     if answer.verdict is not None and not quick:
         answer = replace(answer, verdict=tidy(posed.problem, offered.nodes, answer.verdict))
-    return Attempt(situation, asked, solver, offered, made, shut, posed, answer, bound, why, tuple(blocked), left_out)
+    return Attempt(
+        situation,
+        asked,
+        solver,
+        offered,
+        made,
+        shut,
+        posed,
+        answer,
+        bound,
+        why,
+        tuple(blocked),
+        left_out,
+        len(few.problem.nodes) if few.cropped else None,
+    )
 
 
 def _answer(problem: Problem, solver: Solver, *, quick: bool) -> Answer:

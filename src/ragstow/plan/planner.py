@@ -36,7 +36,7 @@ from ragstow.plan.price import prices
 from ragstow.plan.problem import Option, Slot, Steering
 from ragstow.plan.selectors import claim_selectors
 from ragstow.plan.situation import Situation, situation
-from ragstow.plan.waysout import ways_out
+from ragstow.plan.waysout import not_all_ways, ways_out
 from ragstow.scheduling.behaviours import NEWEST
 from ragstow.simulate.placing import Placing, place
 from ragstow.spec.model import Component, Service
@@ -110,7 +110,7 @@ def _refused(tried: Attempt, cluster: ClusterFacts, document: Mapping[str, Any],
         placements=(),
         layouts=(),
         refused=failure.refusals(tried),
-        reasons=failure.reasons(tried),
+        reasons=(*failure.reasons(tried), *not_all_ways(tried)),
         alternatives=ways,
         assumptions=assumptions(tried, None),
         spec=document,

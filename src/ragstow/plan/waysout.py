@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragstow.cluster.owners import Owners
-from ragstow.errors import InputError
+from ragstow.errors import InputError, Reason
 from ragstow.plan import exact, whatif
 from ragstow.plan.attempt import Attempt, attempt
 from ragstow.plan.change import holders
@@ -24,7 +24,8 @@ from ragstow.plan.situation import Situation
 from ragstow.spec.model import Service
 
 _TRIES, _FEWER_TRIES, _MANY_NODES = 90, 45, 8
-"""Plans that are tried at most; fewer where each takes longer."""
+_LEAST_TRIES = 20
+"""Plans that are tried at most; fewer where each takes longer, fewest where not even all nodes are looked at."""
 _MOST_CARDS = 16
 _MOST_SHOWN = 8
 _PROMISES, _SMALLER, _GONE, _CLUSTER, _DISTURB = 0, 10, 15, 20, 40
@@ -58,7 +59,7 @@ class _Search:
 def ways_out(tried: Attempt) -> tuple[Alternative, ...]:
     """Ways out, cheapest first; each was tried and fits."""
     large = sum(bool(node.configs) for node in tried.posed.problem.nodes) > _MANY_NODES
-    search = _Search(tried, _FEWER_TRIES if large else _TRIES)
+    search = _Search(tried, _LEAST_TRIES if tried.few is not None else _FEWER_TRIES if large else _TRIES)
     service = tried.service
     if tried.solver == "greedy":
         exact = attempt(tried.situation, service, "exact")
@@ -77,6 +78,14 @@ def ways_out(tried: Attempt) -> tuple[Alternative, ...]:
     if not search.ways:
         _both(search, [*steps, *opened])
     return tuple(way for _, _, way in sorted(search.ways, key=lambda item: item[:2])[:_MOST_SHOWN])
+
+
+def not_all_ways(tried: Attempt) -> tuple[Reason, ...]:
+    """That more ways out may exist than were tried, where a cluster is too large for all of them."""
+    if tried.few is None:
+        return ()
+    text = f"ways out were tried {_LEAST_TRIES} times at most, each on {tried.few} of {len(tried.posed.problem.nodes)} nodes"
+    return (Reason("ways-not-all", f"{text}, few of each kind: there may be more", "fewer nodes by placement.nodeSelector"),)
 
 
 def _taints(tried: Attempt) -> tuple[tuple[str, str, str], ...]:

@@ -17,6 +17,7 @@ from ragstow.plan.crop import crop
 from ragstow.plan.hosts import host_of
 from ragstow.plan.problem import Component, NodeSupply, Option
 from ragstow.plan.situation import situation
+from ragstow.plan.waysout import not_all_ways
 from ragstow.sharing.host import Host
 
 GPU = Option("whole", 1, 8)
@@ -66,16 +67,17 @@ def large() -> Snapshot:
 def test_a_large_cluster_gets_as_few_cards_as_when_all_nodes_are_asked(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
     where = situation(large(), FACTS, service="demo", namespace="rag")
     few = attempt(where, service(rows), quick=True)
-    monkeypatch.setattr(attempt_, "_on_few", lambda *_, **__: None)
+    monkeypatch.setattr(attempt_, "_on_few", lambda _, every, solver, quick, **__: attempt_._answer(every, solver, quick=quick))
     every = attempt(where, service(rows), quick=True)
     assert few.cards == every.cards > 0
     assert few.posed.problem == every.posed.problem
 
 
 def test_what_does_not_fit_on_few_nodes_is_asked_of_all() -> None:
-    made = attempt(situation(large(), FACTS, service="demo", namespace="rag"), service("llm 30000 90"), quick=True)
+    made = attempt(situation(large(), FACTS, service="demo", namespace="rag"), service("llm 30000 90"))
     assert not made.feasible
     assert made.answer.complete
+    assert [reason.code for reason in not_all_ways(made)] == ["ways-not-all"]
 
 
 def test_a_question_is_put_once_for_nodes_that_are_alike_and_a_refusal_names_the_node() -> None:

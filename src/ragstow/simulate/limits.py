@@ -33,7 +33,7 @@ def refusals(pod: Json, ranges: list[KubeObject]) -> list[str]:
             resources = container.get("resources") or {}
             found += _bounds("Container", item, resources.get("requests") or {}, resources.get("limits") or {})
     for item in _items(ranges, "Pod"):
-        names = {*(item.get("max") or {}), *(item.get("min") or {})}
+        names = {name for side in ("max", "min", "maxLimitRequestRatio") for name in item.get(side) or ()}
         requests = _sums(spec, "requests", names)
         limits = _sums(spec, "limits", names)
         found += _bounds("Pod", item, requests, limits)
@@ -65,6 +65,15 @@ def _bounds(kind: str, item: Mapping[str, Any], requests: Mapping[str, Any], lim
             yield f"maximum {name} usage per {kind} is {most}.  No limit is specified"
         elif _nano(limits[name]) > _nano(most):
             yield f"maximum {name} usage per {kind} is {most}, but limit is {_text(limits[name])}"
+    for name, most in sorted((item.get("maxLimitRequestRatio") or {}).items()):
+        said = f"{name} max limit to request ratio per {kind} is {most}, but"
+        request, limit = _nano(requests.get(name, 0)), _nano(limits.get(name, 0))
+        if not request:
+            yield f"{said} no request is specified or request is 0"
+        elif not limit:
+            yield f"{said} no limit is specified or limit is 0"
+        elif limit * quantity.NANO > _nano(most) * request:
+            yield f"{said} provided ratio is {limit / request:.6f}"
 
 
 def _sums(spec: Mapping[str, Any], side: str, names: set[str]) -> Json:

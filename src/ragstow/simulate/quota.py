@@ -85,11 +85,16 @@ def pod_usage(pod: Pod) -> dict[str, int]:
     if pod.finished:
         return usage
     usage["pods"] = 1
-    for name in sorted(resource_names(pod)):
+    level = pod.spec.get("resources") or {}
+    whole, most = level.get("requests") or {}, level.get("limits") or {}
+    for name in sorted({*resource_names(pod), *whole, *most}):
         amount = pod_demand(pod, name)
+        if name in whole:
+            amount = _amount(name, whole[name]) + pod.overhead.get(name, 0)
         if name in ("cpu", "memory", "ephemeral-storage"):
             usage[name] = usage[f"requests.{name}"] = amount
-            usage[f"limits.{name}"] = _limit(pod, name)
+            limit = _amount(name, most[name]) if name in most else _limit(pod, name)
+            usage[f"limits.{name}"] = limit and limit + pod.overhead.get(name, 0)
         elif name.startswith("hugepages-"):
             usage[name] = usage[f"requests.{name}"] = amount
         elif is_extended(name):

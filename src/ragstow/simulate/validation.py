@@ -14,6 +14,9 @@ from ragstow.cluster.objects import Pod
 from ragstow.errors import InputError
 from ragstow.scheduling.amounts import is_extended
 
+_OVERCOMMITTED = ("cpu", "memory", "ephemeral-storage")
+"""Of these a container's request may be smaller than its limit, but not larger."""
+
 
 def refusals(pod: Pod) -> tuple[str, ...]:
     """Why the API server refuses the pod, as "field: text"; empty where it does not."""
@@ -39,6 +42,9 @@ def _container(field: str, resources: Mapping[str, Any]) -> Iterator[str]:
                 yield f'{field}.{side}.{name}: Invalid value: "{amount}": must be an integer'
     for name, amount in requests.items():
         if not is_extended(name):
+            if name in _OVERCOMMITTED and name in limits and (_nano(amount) or 0) > (_nano(limits[name]) or 0):
+                asked, limit = quantity.parse(amount), quantity.parse(limits[name])
+                yield f'{field}.requests: Invalid value: "{asked}": must be less than or equal to {name} limit of {limit}'
             continue
         if name not in limits:
             yield f"{field}.limits: Required value: Limit must be set for non overcommitable resources"

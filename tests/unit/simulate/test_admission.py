@@ -9,6 +9,7 @@ import pytest
 from ragstow.cluster.build import build
 from ragstow.simulate.admission import Admission
 from ragstow.simulate.defaulting import is_new, with_defaults
+from ragstow.simulate.quota import pod_usage
 from simulations import GPU, Json, cluster, node, play, running
 
 
@@ -92,6 +93,10 @@ def test_saved_objects_are_told_from_written_ones(raw: Json, new: bool) -> None:
             "spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources",
         ),
         ({"requests": {GPU: "1"}, "limits": {GPU: "2"}}, "must be equal to nvidia.com/gpu limit of 2"),
+        (
+            {"requests": {"memory": "1.5Gi"}, "limits": {"memory": "1Gi"}},
+            'spec.containers[0].resources.requests: Invalid value: "1536Mi": must be less than or equal to memory limit of 1Gi',
+        ),
     ],
 )
 def test_refused_by_validation(resources: Json, text: str) -> None:
@@ -170,6 +175,50 @@ def test_limit_range_defaults_and_bounds() -> None:
     refused = Admission(given, (1, 37, 2)).admit(bare({"limits": {"memory": "8Gi"}})).refusal
     assert refused is not None
     assert refused.text == 'pods "p" is forbidden: maximum memory usage per Container is 4Gi, but limit is 8Gi'
+
+
+def test_a_limit_that_a_limit_range_adds_may_be_below_the_request() -> None:
+    """The texts here are those of an API server 1.37.2."""
+    given = build([limit_range(default={"cpu": "1"})])
+    refused = Admission(given, (1, 37, 2)).admit(bare({"requests": {"cpu": "1500m"}})).refusal
+    assert refused is not None
+    assert '"1500m": must be less than or equal to cpu limit of 1' in refused.text
+
+
+@pytest.mark.parametrize(
+    ("resources", "text"),
+    [
+        ({"requests": {"cpu": "50m"}, "limits": {"cpu": "1"}}, "provided ratio is 20.000000"),
+        ({"requests": {"cpu": "300m"}, "limits": {"cpu": "800m"}}, "provided ratio is 2.666667"),
+        ({"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}, None),
+    ],
+)
+def test_a_limit_range_bounds_the_ratio(resources: Json, text: str | None) -> None:
+    refused = Admission(build([limit_range(maxLimitRequestRatio={"cpu": "2"})]), (1, 37, 2)).admit(bare(resources)).refusal
+    said = refused.text if refused is not None else None
+    assert said == (text and f'pods "p" is forbidden: cpu max limit to request ratio per Container is 2, but {text}')
+
+
+def test_a_quota_counts_what_the_whole_pod_asks_for() -> None:
+    pod = bare({"requests": {"memory": "1Gi"}})
+    pod["spec"]["resources"] = {"requests": {"memory": "9Gi"}}
+    refused = Admission(build([quota(requests__memory="6Gi")]), (1, 37, 2)).admit(pod).refusal
+    assert refused is not None
+    assert refused.text == (
+        'pods "p" is forbidden: exceeded quota: q, requested: requests.memory=9Gi, used: requests.memory=0, '
+        "limited: requests.memory=6Gi"
+    )
+
+
+def test_a_quota_on_limits_counts_the_overhead_of_a_pod_that_has_some() -> None:
+    admission = Admission(build([quota(limits__cpu="4")]), (1, 37, 2))
+    pod = bare({"limits": {"cpu": "4"}})
+    pod["spec"]["overhead"] = {"cpu": "250m"}
+    assert pod_usage(build([pod]).pods[0])["limits.cpu"] == 4250
+    assert (
+        pod_usage(build([{**pod, "spec": {**pod["spec"], "containers": [{"name": "main"}]}}]).pods[0]).get("limits.cpu", 0) == 0
+    )
+    assert admission.admit(bare({"limits": {"cpu": "4"}})).refusal is None
 
 
 def quota(status: Json | None = None, scopes: list[str] | None = None, **hard: str) -> Json:

@@ -126,9 +126,10 @@ def _carry_out(wish: Wish, found: Ready, client: ApiClient, answer: _Answer) -> 
         for line in done(outcome.state, outcome.changed, outcome.record, outcome.notes):
             click.echo(line)
         if outcome.record:
-            click.echo(f" take it back: ragstow apply --undo -n {found.plan.namespace} {found.plan.service}")
-            named = f"-n {found.plan.namespace} {found.plan.service}"
-            click.echo(f" prove it:     ragstow verify {named if wish.by_name else wish.source}")
+            flags = f" {wish.options().typed}".rstrip()
+            click.echo(f" take it back: ragstow apply --undo -n {found.plan.namespace} {found.plan.service}{flags}")
+            named = f"{found.plan.namespace}/{found.plan.service}"
+            click.echo(f" prove it:     ragstow verify {named if wish.by_name else wish.source}{flags}")
     return answer.end(outcome.state, 0, record=outcome.record, changed=outcome.changed, notes=outcome.notes)
 
 

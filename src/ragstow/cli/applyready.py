@@ -118,6 +118,7 @@ def _begun(wish: Wish, source: Source | None, record: Record | None, service: st
     from ragstow.live.apply import ApplyStopped
     from ragstow.live.apply.record import PENDING, STARTED
 
+    flags = f" {wish.options().typed}".rstrip()
     if record is None or not record.unfinished:
         raise ApplyStopped(
             "nothing-to-resume",
@@ -128,7 +129,7 @@ def _begun(wish: Wish, source: Source | None, record: Record | None, service: st
         raise ApplyStopped(
             "undo-unfinished",
             f"an undo of {namespace}/{service} was interrupted (record {record.title})",
-            hint=f"finish it first: ragstow apply --undo -n {namespace} {service}",
+            hint=f"finish it first: ragstow apply --undo -n {namespace} {service}{flags}",
         )
     found = from_document(record.title, json.loads(record.plan or b"{}"), wish.load_facts())
     if source is not None and source.plan.spec != found.plan.spec:
@@ -136,7 +137,7 @@ def _begun(wish: Wish, source: Source | None, record: Record | None, service: st
             "run-unfinished",
             f"a run of another plan of {namespace}/{service}, begun {record.progress.started}, was interrupted after "
             f"{record.done} of {len(record.procedure.actions)} actions (record {record.title})",
-            hint=f"finish it first: ragstow apply --resume -n {namespace} {service}; or take it back with --undo",
+            hint=f"finish it first: ragstow apply --resume -n {namespace} {service}{flags}; or take it back with --undo",
         )
     left = [
         action

@@ -55,7 +55,7 @@ class Wish:
 
     def options(self) -> Options:
         """What the engine is told."""
-        from ragstow.cli.live import helm_flags
+        from ragstow.cli.live import helm_flags, typed
         from ragstow.live.apply import Options
 
         return Options(
@@ -63,6 +63,7 @@ class Wish:
             force_conflicts=self.force_conflicts,
             helm=helm_flags() or (),
             delete_claims=self.delete_claims,
+            typed=typed(),
         )
 
     def check(self) -> None:

@@ -13,12 +13,14 @@ class Right:
 
     verb: str
     resource: str
-    """Plural; a subresource after a slash ("pods/exec")."""
+    """Plural; a subresource after a slash ("pods/exec"). What begins with one is a path and no resource ("/version")."""
     group: str = ""
     namespace: str = ""
     """Where it is needed; "" is the whole cluster."""
 
     def __str__(self) -> str:
+        if self.resource.startswith("/"):
+            return f'nonResourceURLs ["{self.resource}"], verbs ["{self.verb}"]'
         where = f" in namespace {self.namespace}" if self.namespace else ""
         return f'apiGroups ["{self.group}"], resources ["{self.resource}"], verbs ["{self.verb}"]{where}'
 

@@ -38,6 +38,8 @@ _CONNECTIONS = 8
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _NOT_ALLOWED = re.compile(r'User ".*" cannot ', re.DOTALL)
 """How the authorizer words a refusal; other 403s come from admission: quotas, policies."""
+_STARTING = re.compile(r'"system:(?:basic-user|discovery|public-info-viewer)" not found')
+"""A server that has just started knows no roles yet, not even its own, and refuses everybody for a moment."""
 _MANAGER = re.compile(r'conflict with "([^"]*)"')
 
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -139,7 +141,7 @@ class Transport:
                 refreshed = True
                 self.close()
                 continue
-            wait = _wait(answer, method, attempt)
+            wait = _pause(attempt) if self._starting(answer) else _wait(answer, method, attempt)
             if wait is not None and attempt < tries:
                 self._sleep(wait)
                 continue
@@ -197,6 +199,10 @@ class Transport:
                 if opened or attempt == _CONNECT_TRIES or not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
                     raise self._failure(error, timeout_seconds) from None
                 self._sleep(_pause(attempt))
+
+    @staticmethod
+    def _starting(answer: httpx2.Response) -> bool:
+        return answer.status_code == 403 and bool(_STARTING.search(_status(answer.content)[0]))
 
     def headers(self, more: Mapping[str, str]) -> list[tuple[str, str]]:
         """All headers of a request: credentials and impersonation too."""

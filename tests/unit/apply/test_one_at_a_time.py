@@ -120,6 +120,18 @@ def test_control_c_leaves_a_record_no_lease_and_words(number: int, admin: ApiCli
     assert differences(was, state(admin)) == []
 
 
+def test_control_c_in_an_undo_names_the_undo_for_the_same_cluster(applier: ApiClient) -> None:
+    def interrupt(step: Step) -> None:
+        if (step.phase, step.number) == ("start", 2):
+            raise KeyboardInterrupt
+
+    apply.run(applier, mig_procedure())
+    with pytest.raises(Interrupted) as caught:
+        apply.undo(applier, "notes", NAMESPACE, options=apply.Options(typed="--context prod"), progress=interrupt)
+    assert caught.value.hint == "`ragstow apply --undo -n rag notes --context prod` goes on from here"
+    assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
+
+
 def test_no_thread_is_left(applier: ApiClient) -> None:
     with pytest.raises(ApplyStopped):
         apply.undo(applier, "nothing", NAMESPACE)

@@ -196,6 +196,28 @@ def test_writes_are_tried_again_only_where_nothing_was_done() -> None:
         assert len(way.requests) == 3
 
 
+def test_a_server_that_has_not_read_its_roles_yet_is_asked_again() -> None:
+    with transport() as (made, way, _):
+        way.message = (
+            'forbidden: User "jo" cannot get path "/api": RBAC: '
+            '[clusterrole.rbac.authorization.k8s.io "ragstow-read" not found, '
+            'clusterrole.rbac.authorization.k8s.io "system:discovery" not found]'
+        )
+        way.answers = [(403, {}, 0), (403, {}, 0)]
+        made.send("PATCH", "/x", RIGHT, body={})
+        assert len(way.requests) == 3
+
+
+def test_a_right_to_a_path_is_told_as_such() -> None:
+    with transport() as (made, way, _):
+        way.message = 'forbidden: User "jo" cannot get path "/apis"'
+        way.answers = [(403, {}, 0)]
+        with pytest.raises(Forbidden) as raised:
+            made.send("GET", "/apis", Right("get", "/apis"))
+        assert 'nonResourceURLs ["/apis"], verbs ["get"]' in raised.value.message
+        assert len(way.requests) == 1
+
+
 def test_a_server_that_stays_broken_is_given_up() -> None:
     with transport() as (made, way, waits):
         way.answers = [(503, {}, 0)] * 20

@@ -33,6 +33,7 @@ class Run:
     total: int = 0
     number: int = 0
     title: str = ""
+    undoing: bool = False
     notes: list[str] = field(default_factory=list)
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
@@ -142,14 +143,20 @@ class Run:
 
     def late(self, standing: str, seconds: float) -> TimeoutReached:
         """The error of a wait that took too long."""
-        return TimeoutReached("apply-timeout", f"{self.title}: not after {seconds:g} s: {standing}", hint=self.hint())
+        return TimeoutReached("apply-timeout", f"{self.title}: not after {seconds:g} s: {standing}", hint=self.hint(late=True))
 
-    def hint(self) -> str:
-        """How to go on from here."""
-        return (
-            "`ragstow diagnose` says why; then the same `ragstow apply` goes on from here, or "
-            f"`ragstow apply --undo -n {self.namespace} {self.service}` takes everything back"
-        )
+    def hint(self, *, late: bool = False) -> str:
+        """How to go on from here; `late`: after a wait that took too long."""
+        why = f"`ragstow diagnose{self.typed}` says why; then " if late else ""
+        undo = f"`ragstow apply --undo -n {self.namespace} {self.service}{self.typed}`"
+        if self.undoing:
+            return f"{why}{undo} goes on from here"
+        return f"{why}the same `ragstow apply` goes on from here, or {undo} takes everything back"
+
+    @property
+    def typed(self) -> str:
+        """The user's flags that choose the cluster, as the end of a command."""
+        return f" {self.options.typed}" if self.options.typed else ""
 
     def _judged(self, judge: Callable[[Object | None], str], item: Object | None) -> str:
         self.lease.check()

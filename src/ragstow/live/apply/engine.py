@@ -173,7 +173,7 @@ def _resumed(latest: Record | None, procedure: Procedure, going: Run) -> Record 
         raise ApplyStopped(
             "undo-unfinished",
             f"an undo of {going.namespace}/{going.service} was interrupted (record {latest.title})",
-            hint=f"finish it first: ragstow apply --undo -n {going.namespace} {going.service}",
+            hint=f"finish it first: ragstow apply --undo -n {going.namespace} {going.service}{going.typed}",
         )
     if digest(latest.procedure) != digest(procedure):
         raise ApplyStopped(
@@ -219,6 +219,7 @@ def _pass_over(going: Run, journal: Journal, record: Record, index: int) -> bool
 def _backward(going: Run, journal: Journal, record: Record) -> Outcome:
     if record.progress.state != "undoing":
         journal.turn(record, "undoing")
+    going.undoing = True
     todo = backward.steps(record)
     going.total = len(todo)
     for number, step in enumerate(todo, 1):

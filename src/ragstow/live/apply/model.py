@@ -15,7 +15,8 @@ class Options:
 
     `timeout_seconds` is for each wait in the place of its own; `force_conflicts` takes fields over from other managers;
     `helm` are the global flags that point `helm` at the same cluster; `delete_claims` lets an undo delete the claims of
-    StatefulSets with their data; `lease_seconds` is how long a run that died keeps others out. `disturb` ("namespace/name") are
+    StatefulSets with their data; `typed` are the user's flags that choose the cluster, for the commands in hints;
+    `lease_seconds` is how long a run that died keeps others out. `disturb` ("namespace/name") are
     pods of others that an undo may evict from nodes that it turns back; any other pod there ends it.
     """
 
@@ -23,6 +24,7 @@ class Options:
     force_conflicts: bool = False
     helm: tuple[str, ...] = ()
     delete_claims: bool = False
+    typed: str = ""
     lease_seconds: int = 30
     disturb: tuple[str, ...] = ()
     unschedulable_seconds: float = 120.0

@@ -236,7 +236,9 @@ class _Pods:
 
     def _stop(self, why: str) -> ApplyStopped:
         action = self._action
-        return ApplyStopped("rollout-failed", f"{action.kind} {action.namespace}/{action.name}: {why}", hint=self._run.hint())
+        return ApplyStopped(
+            "rollout-failed", f"{action.kind} {action.namespace}/{action.name}: {why}", hint=self._run.hint(late=True)
+        )
 
 
 def _newest_set(sets: Iterable[Any]) -> Any:

@@ -36,8 +36,21 @@ def refusals(pod: Json, ranges: list[KubeObject]) -> list[str]:
         names = {name for side in ("max", "min", "maxLimitRequestRatio") for name in item.get(side) or ()}
         requests = _sums(spec, "requests", names)
         limits = _sums(spec, "limits", names)
-        found += _bounds("Pod", item, requests, limits)
+        found += _bounds("Pod", item, *_whole(spec, requests, limits))
     return found
+
+
+def _whole(spec: Mapping[str, Any], requests: Json, limits: Json) -> tuple[Json, Json]:
+    """What the pod's own resources make of its containers' sums.
+
+    Where every container has a limit, the whole pod's is at least what it requests.
+    """
+    level = spec.get("resources") or {}
+    asked, most = level.get("requests") or {}, level.get("limits") or {}
+    containers = [item for key in ("initContainers", "containers") for item in spec.get(key) or ()]
+    given = {name for name in asked if all(name in ((item.get("resources") or {}).get("limits") or {}) for item in containers)}
+    raised = {name: max(limits[name], amount, key=_nano) for name, amount in asked.items() if name in given & limits.keys()}
+    return {**requests, **asked}, {**limits, **raised, **most}
 
 
 def _items(ranges: list[KubeObject], kind: str) -> Iterator[Mapping[str, Any]]:
@@ -65,6 +78,8 @@ def _bounds(kind: str, item: Mapping[str, Any], requests: Mapping[str, Any], lim
             yield f"maximum {name} usage per {kind} is {most}.  No limit is specified"
         elif _nano(limits[name]) > _nano(most):
             yield f"maximum {name} usage per {kind} is {most}, but limit is {_text(limits[name])}"
+        elif name in requests and _nano(requests[name]) > _nano(most):
+            yield f"maximum {name} usage per {kind} is {most}, but request is {_text(requests[name])}"
     for name, most in sorted((item.get("maxLimitRequestRatio") or {}).items()):
         said = f"{name} max limit to request ratio per {kind} is {most}, but"
         request, limit = _nano(requests.get(name, 0)), _nano(limits.get(name, 0))

@@ -199,6 +199,37 @@ def test_a_limit_range_bounds_the_ratio(resources: Json, text: str | None) -> No
     assert said == (text and f'pods "p" is forbidden: cpu max limit to request ratio per Container is 2, but {text}')
 
 
+@pytest.mark.parametrize(
+    ("whole", "container", "text"),
+    [
+        ({"requests": {"cpu": "6"}}, {}, "maximum cpu usage per Pod is 4.  No limit is specified"),
+        ({"requests": {"cpu": "6"}}, {"limits": {"cpu": "500m"}}, "maximum cpu usage per Pod is 4, but limit is 6"),
+        ({"limits": {"cpu": "6"}}, {}, "maximum cpu usage per Pod is 4, but limit is 6"),
+        ({"limits": {"cpu": "6"}}, {"limits": {"cpu": "500m"}}, "maximum cpu usage per Pod is 4, but limit is 6"),
+        ({"requests": {"cpu": "2"}, "limits": {"cpu": "3"}}, {}, None),
+        ({"requests": {"cpu": "3"}}, {"limits": {"cpu": "500m"}}, None),
+    ],
+)
+def test_a_limit_range_bounds_what_the_whole_pod_asks_for(whole: Json, container: Json, text: str | None) -> None:
+    given = limit_range(max={"cpu": "4"})
+    given["spec"]["limits"][0]["type"] = "Pod"
+    pod = bare(container)
+    pod["spec"]["resources"] = whole
+    refused = Admission(build([given]), (1, 37, 2)).admit(pod).refusal
+    assert (refused.text if refused is not None else None) == (text and f'pods "p" is forbidden: {text}')
+
+
+def test_a_container_without_a_limit_leaves_the_whole_pod_without_more() -> None:
+    given = limit_range(max={"cpu": "4"})
+    given["spec"]["limits"][0]["type"] = "Pod"
+    pod = bare({"limits": {"cpu": "500m"}})
+    pod["spec"]["containers"].append({"name": "d", "image": "i"})
+    pod["spec"]["resources"] = {"requests": {"cpu": "6"}}
+    refused = Admission(build([given]), (1, 37, 2)).admit(pod).refusal
+    assert refused is not None
+    assert refused.text == 'pods "p" is forbidden: maximum cpu usage per Pod is 4, but request is 6'
+
+
 def test_a_quota_counts_what_the_whole_pod_asks_for() -> None:
     pod = bare({"requests": {"memory": "1Gi"}})
     pod["spec"]["resources"] = {"requests": {"memory": "9Gi"}}

@@ -14,10 +14,11 @@ from ragstow.errors import ClusterError, TimeoutReached, UsageError
 if TYPE_CHECKING:
     from ragstow.rules.context import Context
     from ragstow.rules.difference import Change
-    from ragstow.rules.model import Finding, Report
+    from ragstow.rules.model import Finding, Report, Unknown
 
 _LOOK_SECONDS = 30.0
 """Without any change the cluster is looked at again so often: some causes only show with time."""
+_SHOWN = 3
 _MARKS = {"new": "+", "gone": "-", "changed": "~"}
 
 
@@ -36,7 +37,7 @@ def follow(look: Callable[..., tuple[Context, Report]], output: str, head: Calla
     from ragstow.cli import live
     from ragstow.cli.output import note
     from ragstow.live.changes import Changes
-    from ragstow.rules.difference import differences
+    from ragstow.rules.difference import differences, unexplained
 
     if output not in ("text", "wide", "json", "yaml"):
         raise UsageError("watch-format", f"-w has no -o {output}", hint="text, wide, json or yaml")
@@ -73,6 +74,13 @@ def follow(look: Callable[..., tuple[Context, Report]], output: str, head: Calla
                         _print_line(change, seen, context.now)
                     else:
                         _print_document(change, context, output)
+                if output in ("text", "wide"):
+                    gone, new = unexplained(before, after)
+                    for item in gone:
+                        click.echo(f"{_clock()}  - open      {_about(item)}: no more")
+                    for item in new:
+                        said = item.missing if item.objects[0].name in item.missing else f"{_about(item)}: {item.missing}"
+                        click.echo(f"{_clock()}  ? open      {said}\n{'':21}$ {item.command}")
                 before = after
         finally:
             changes.close()
@@ -82,7 +90,7 @@ def _print_report(context: Context, report: Report, output: str, head: str) -> N
     from ragstow.cli.findings import emit_findings
 
     emit_findings(report, output, head=head, source=context.snapshot.source, now=context.now)
-    click.echo(f"\nwatching since {_clock()} (+ new, - gone, ~ changed; Ctrl-C ends)")
+    click.echo(f"\nwatching since {_clock()} (+ new, - gone, ~ changed, ? not explained; Ctrl-C ends)")
 
 
 def _print_line(change: Change, seen: dict[tuple[str, str], str], now: str) -> None:
@@ -97,6 +105,11 @@ def _print_line(change: Change, seen: dict[tuple[str, str], str], now: str) -> N
         if finding.fix.words and change.change == "new":
             text += f"\n{'':21}fix: {finding.fix.words}"
     click.echo(text)
+
+
+def _about(item: Unknown) -> str:
+    shown = ", ".join(str(ref) for ref in item.objects[:_SHOWN])
+    return shown if len(item.objects) <= _SHOWN else f"{shown} and {len(item.objects) - _SHOWN} more"
 
 
 def _print_document(change: Change, context: Context, output: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ragstow.rules.model import Finding, ObjectRef, Report
+from ragstow.rules.model import Finding, ObjectRef, Report, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,18 @@ def differences(before: Report | None, after: Report) -> tuple[Change, ...]:
         if _about(match) != _about(finding):
             made.append(Change("changed", finding))
     return (*(Change("gone", item) for item in old), *made)
+
+
+def unexplained(before: Report, after: Report) -> tuple[tuple[Unknown, ...], tuple[Unknown, ...]]:
+    """What could not be judged about objects and was (or they are gone), and what cannot be judged since, in report order.
+
+    Another text about the same objects is no change: the scheduler's answer has another count of nodes every time.
+    """
+    old, new = ({(item.rule, item.objects): item for item in report.unknown if item.objects} for report in (before, after))
+    return (
+        tuple(item for key, item in old.items() if key not in new),
+        tuple(item for key, item in new.items() if key not in old),
+    )
 
 
 def _all(report: Report) -> Iterator[Finding]:

@@ -144,6 +144,25 @@ def test_watching_tells_what_comes_and_goes_also_over_a_restart(rig: Rig) -> Non
     assert all("Traceback" not in told for _, told in ended)
 
 
+def test_watching_tells_of_a_pod_that_waits_and_no_rule_explains(rig: Rig) -> None:
+    text = Watching(rig)
+    try:
+        text.until("watching since")
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "odd", "namespace": "default"},
+            "spec": {"containers": [{"name": "c", "image": "c", "resources": {"limits": {"example.com/odd": "1"}}}]},
+        }
+        rig.plane.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+        assert "default/odd" in text.until("? open")
+        rig.plane.kubectl("delete", "pod", "odd", "--now")
+        assert "Pod default/odd" in text.until("- open")
+    finally:
+        code, told = text.end()
+    assert (code, "Traceback" in told) == (130, False)
+
+
 def test_watching_a_saved_cluster_or_in_a_format_without_changes_is_refused(rig: Rig) -> None:
     assert run(["diagnose", "-w", "--from", str(ROOT / "examples" / "no-gpu" / "cluster")]) == 2
     assert run(["diagnose", "-w", "-o", "sarif", *rig.arguments("reader")]) == 2

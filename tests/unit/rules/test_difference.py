@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragstow.rules.difference import differences
-from ragstow.rules.model import Finding, Fix, ObjectRef, Report
+from ragstow.rules.difference import differences, unexplained
+from ragstow.rules.model import Finding, Fix, ObjectRef, Report, Unknown
 
 
 def finding(cause: str, *pods: str) -> Finding:
@@ -34,3 +34,14 @@ def test_a_consequence_that_outlives_its_cause_is_not_new() -> None:
     consequence = finding("late", "y")
     before = Report((replace(finding("root", "x"), follows=(consequence,)),))
     assert said(before, Report((consequence,))) == [("gone", "root")]
+
+
+def test_what_no_rule_explains_comes_and_goes_with_its_objects_not_with_its_text() -> None:
+    def waits(name: str, text: str) -> Unknown:
+        return Unknown("pending", text, "kubectl describe", (ObjectRef("Pod", "rag", name),))
+
+    before = Report(findings=(), unknown=(waits("a", "0/3 nodes"), waits("b", "0/3 nodes"), Unknown("log", "no logs", "logs")))
+    after = Report(findings=(), unknown=(waits("b", "0/4 nodes"), waits("c", "0/4 nodes")))
+    gone, new = unexplained(before, after)
+    assert [item.objects[0].name for item in gone] == ["a"]
+    assert [item.objects[0].name for item in new] == ["c"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ragstow.cli.applyplan import Held, hold
 from ragstow.cli.applysource import Source, from_document, read_source
-from ragstow.cli.applyview import View, not_ready, problems_of, radius
+from ragstow.cli.applyview import View, not_ready, problems_of, radius, secrets_needed
 from ragstow.cli.applywish import Wish
 from ragstow.cli.cluster import Cluster, open_cluster
 from ragstow.errors import UsageError
@@ -175,6 +175,8 @@ def _ready(wish: Wish, cluster: Cluster, todo: _Todo, client: ApiClient | None) 
     )
     if view.nothing_to_do:
         view = replace(view, notes=(*view.notes, *not_ready(snapshot, todo.procedure)))
+    else:
+        view = replace(view, notes=(*view.notes, *secrets_needed(todo.left)))
     text = json.dumps(todo.source.document, ensure_ascii=False).encode()
     return Ready(cluster, plan, todo.procedure, text, bool(todo.resumed), view)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ragstow.cli.applyplan import Rendered
 from ragstow.cluster.snapshot import Snapshot
@@ -102,3 +103,34 @@ def not_ready(snapshot: Snapshot, procedure: Procedure) -> list[str]:
                 f"(ragstow diagnose -n {action.namespace})"
             )
     return found
+
+
+def secrets_needed(procedure: Procedure) -> list[str]:
+    """The Secrets without which pods of the procedure do not start; ragstow reads none, so a person must look."""
+    found: dict[tuple[str, str], None] = {}
+    for action in procedure.actions:
+        if isinstance(action, ApplyObject):
+            namespace = str(action.manifest["metadata"].get("namespace") or procedure.namespace)
+            found.update(dict.fromkeys((namespace, name) for name in _secrets(action.manifest.get("spec"))))
+    return [
+        f"Secret {namespace}/{name} must be there, or pods wait for it; ragstow reads none: "
+        f"kubectl -n {namespace} get secret {name}"
+        for namespace, name in found
+    ]
+
+
+def _secrets(value: Any) -> Iterator[str]:
+    """Names of Secrets that a pod template needs, wherever they stand in it."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _secrets(item)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            if key in ("secretKeyRef", "secretRef", "secret") and isinstance(item, Mapping):
+                name = item.get("name") or item.get("secretName")
+                if name and not item.get("optional"):
+                    yield str(name)
+            elif key == "imagePullSecrets" and isinstance(item, list):
+                yield from (str(one["name"]) for one in item if isinstance(one, Mapping) and one.get("name"))
+            else:
+                yield from _secrets(item)

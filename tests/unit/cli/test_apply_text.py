@@ -13,7 +13,7 @@ from ragstow.cli.applydocument import ended, shown
 from ragstow.cli.applyplan import Rendered
 from ragstow.cli.applyprogress import progress
 from ragstow.cli.applytext import lines
-from ragstow.cli.applyview import View, problems_of
+from ragstow.cli.applyview import View, problems_of, secrets_needed
 from ragstow.cli.main import run
 from ragstow.cli.output import document
 from ragstow.errors import TimeoutReached
@@ -22,7 +22,7 @@ from ragstow.live.failures import Owned
 from ragstow.live.preview.model import FieldChange, ObjectPreview
 from ragstow.plan.difference import Difference
 from ragstow.plan.evictions import BudgetEffect, Evicted
-from ragstow.render.actions import ApplyObject, Cordon, WaitReady
+from ragstow.render.actions import ApplyObject, Cordon, Procedure, WaitReady
 from ragstow.render.impact import Affected, Closed, Impact, Restarted
 from support import ROOT
 
@@ -163,6 +163,24 @@ def test_conflicts_and_refusals_are_in_the_way_unless_forced() -> None:
     assert problems_of((CHANGED,), force_conflicts=False) == [
         "ConfigMap rag/c: .data.a belongs to kubectl (--force-conflicts takes it over)"
     ]
+
+
+def test_secrets_that_pods_wait_for_are_named_once_and_optional_ones_not() -> None:
+    def variable(name: str, **more: Any) -> dict[str, Any]:
+        return {"name": "X", "valueFrom": {"secretKeyRef": {"name": name, "key": "k", **more}}}
+
+    pod = {
+        "containers": [
+            {"name": "a", "env": [variable("token"), variable("maybe", optional=True), variable("token")]},
+            {"name": "b", "envFrom": [{"secretRef": {"name": "all"}}, {"configMapRef": {"name": "no-secret"}}]},
+        ],
+        "volumes": [{"name": "v", "secret": {"secretName": "files"}}],
+        "imagePullSecrets": [{"name": "registry"}],
+    }
+    manifest = {"kind": "Deployment", "metadata": {"name": "llm", "namespace": "rag"}, "spec": {"template": {"spec": pod}}}
+    found = secrets_needed(Procedure("notes", "rag", "d", (ApplyObject(manifest), Cordon("gpu-1"))))
+    assert [text.split()[1] for text in found] == ["rag/token", "rag/all", "rag/files", "rag/registry"]
+    assert found[0].endswith("kubectl -n rag get secret token")
 
 
 def test_the_document_keeps_its_schema() -> None:

@@ -86,6 +86,7 @@ def ready(wish: Wish, client: ApiClient) -> Ready | NoFit:
     cluster = open_cluster(None, facts=wish.facts, assumed=wish.assumed, release=wish.release, scheduling=True)
     service, namespace = (source.plan.service, source.plan.namespace) if source is not None else named(wish, client)
     record = last(client, service, namespace)
+    _warn_of_others(client, service, namespace)
     if (record is not None and record.unfinished) or wish.resume or source is None:
         return _ready(wish, cluster, _begun(wish, source, record, service, namespace), client)
     todo = _new(wish, source, cluster)
@@ -94,6 +95,23 @@ def ready(wish: Wish, client: ApiClient) -> Ready | NoFit:
     refuse_secrets(todo.procedure)
     procedure = with_leftovers(todo.procedure, leftovers(client, todo.procedure))
     return _ready(wish, cluster, replace(todo, procedure=procedure, left=procedure), client)
+
+
+def _warn_of_others(client: ApiClient, service: str, namespace: str) -> None:
+    """Runs of other services that stopped on the way: their nodes may be closed, and it is for them to open these."""
+    from ragstow.cli.live import typed
+    from ragstow.cli.output import note
+    from ragstow.live.apply.engine import unfinished
+
+    flags = f" {typed()}".rstrip()
+    for where, name, state in unfinished(client):
+        if (where, name) == (namespace, service):
+            continue
+        what, how = ("an undo", "--undo") if state == "undoing" else ("a run", "--resume")
+        note(
+            f"warning: {what} of {where}/{name} has not come to its end, so nodes may be closed and half changed; "
+            f"if nobody is at it: ragstow apply {how} -n {where} {name}{flags}"
+        )
 
 
 def named(wish: Wish, client: ApiClient) -> tuple[str, str]:

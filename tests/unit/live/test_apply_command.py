@@ -195,6 +195,7 @@ def test_a_namespace_that_is_not_there_is_made_and_goes_with_the_undo(here: Worl
 
 def test_ctrl_c_then_the_same_command_goes_on(here: World, capsys: Capture) -> None:
     other = here.make_plan("other.json", {**SERVICE, "spec": {"components": SERVICE["spec"]["components"][1:]}})  # type: ignore[index]
+    stranger = here.make_plan("stranger.json", {**SERVICE, "metadata": {"name": "stranger", "namespace": "rag"}})
     here.stack.never = ("ragstow-small",)
     process = subprocess.Popen(
         command(here, "--yes"), env=ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -211,6 +212,10 @@ def test_ctrl_c_then_the_same_command_goes_on(here: World, capsys: Capture) -> N
     # A plan of another description does not go on with it.
     assert here.apply("--yes", source=str(other)) == 1
     assert "was interrupted after" in capsys.readouterr().err
+    # Another service is told why its node is closed.
+    here.apply("--dry-run=client", source=str(stranger))
+    assert "a run of rag/small has not come to its end" in (told := capsys.readouterr().err)
+    assert "ragstow apply --resume -n rag small --" in told
     assert here.apply("--dry-run=server") == 0
     assert "goes on: the run of" in capsys.readouterr().out
     here.stack.never = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import socket
 import uuid
@@ -20,8 +21,9 @@ from ragstow.live.apply.lease import Lease
 from ragstow.live.apply.model import ApplyStopped, Interrupted, Options, Outcome, Progress, Step
 from ragstow.live.apply.patience import Patience
 from ragstow.live.apply.prepare import refuse_impossible, refuse_secrets
-from ragstow.live.apply.record import CHANGED, PENDING, STARTED, UNCHANGED, UNDONE, Journal, Record
+from ragstow.live.apply.record import CHANGED, PENDING, RECORD, STARTED, UNCHANGED, UNDONE, Journal, Record
 from ragstow.live.client import ApiClient
+from ragstow.live.failures import Forbidden
 from ragstow.render.actions import (
     Cordon,
     Procedure,
@@ -30,6 +32,7 @@ from ragstow.render.actions import (
     WaitMigState,
     WaitNodeOffers,
 )
+from ragstow.render.names import SERVICE
 
 
 def run(
@@ -97,6 +100,30 @@ def undo(
 def last(client: ApiClient, service: str, namespace: str) -> Record | None:
     """The record of the last run of a service; None where there is none, or its namespace is not there."""
     return Journal(client, Patience(), service, namespace, "").latest()
+
+
+def unfinished(client: ApiClient) -> tuple[tuple[str, str, str], ...]:
+    """Namespace, service and state ("applying", "undoing") of all runs that have not come to their end, going on or not.
+
+    Nothing where ConfigMaps of the whole cluster may not be listed.
+    """
+    found = client.resources().plural("", "configmaps")
+    if found is None:
+        return ()
+    try:
+        items = list(client.list(found, labels=RECORD))
+    except Forbidden:
+        return ()
+    made = []
+    for item in items:
+        meta = item["metadata"]
+        try:
+            state = str(json.loads(item["data"]["progress"])["state"])
+        except (KeyError, TypeError, ValueError):
+            continue
+        if state != "applied":
+            made.append((str(meta["namespace"]), str((meta.get("labels") or {}).get(SERVICE) or ""), state))
+    return tuple(sorted(made))
 
 
 @contextmanager

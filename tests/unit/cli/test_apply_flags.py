@@ -70,6 +70,7 @@ class NoMap(Run):
 
     def __init__(self, options: Options) -> None:
         self.options, self.title, self.namespace, self.service = options, "helm upgrade", "ns", "s"
+        self.undoing = False
 
     def get(self, api_version: str, kind: str, name: str, namespace: str = "") -> None:  # noqa: ARG002 - as the real one
         return None

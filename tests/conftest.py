@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 
 # Whoever runs the tests may have a cluster at hand; no test may ever talk to it.
 os.environ["KUBECONFIG"] = os.path.join(os.path.dirname(__file__), "no-kubeconfig")
 os.environ.pop("KUBERNETES_SERVICE_HOST", None)
+# The width of a terminal that has nothing to do with what is printed here (readline exports it to the worker processes).
+os.environ.pop("COLUMNS", None)
+os.environ.pop("LINES", None)
+# In a shell's background job Ctrl-C is ignored, also by everything that is started from there.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -6,6 +6,11 @@ import os
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, and no verdict that hangs on how busy the machine is.
+settings.register_profile("ragstow", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ragstow")
 
 # Whoever runs the tests may have a cluster at hand; no test may ever talk to it.
 os.environ["KUBECONFIG"] = os.path.join(os.path.dirname(__file__), "no-kubeconfig")

@@ -17,6 +17,8 @@ from ragstow.verification.targets import MIB, Target
 GIB = 2**30
 _SHOWN_PROCESSES = 3
 _SLACK = 0.03
+_WEIGHTS_THERE = 0.8
+"""Of the weights: a ready engine has them on its card, or it does not work there."""
 _LEAST_SLACK_BYTES = 256 * MIB
 """Above the upper end of the band: what the driver keeps of an idle card (up to some hundred MiB), the MPS server (30 MiB)."""
 
@@ -70,8 +72,8 @@ def check_memory(seen: Sequence[tuple[Target, Look]], holders: Mapping[str, Sequ
         checks_, unknown_ = _judge(tuple(pods.values()), used, holders.get(first.target.pod.node or "", ()))
         checks += checks_
         unknown += unknown_
-        weights = sum(use.target.expected.weights_bytes for use in pods.values())
-        if used * MIB < weights * 0.8:
+        weights = _weights(tuple(pods.values()))
+        if used * MIB < weights * _WEIGHTS_THERE and not _all_ready(tuple(pods.values())):
             names = ", ".join(use.target.pod.name for use in pods.values())
             remarks.append(
                 f"{names}: {_gib(used * MIB)} in use, the weights alone take {_gib(weights)}: is the model on the GPU?"
@@ -83,20 +85,27 @@ def _judge(group: Sequence[Use], used: int, foreign: Sequence[str]) -> tuple[lis
     high = sum((use.target.expected.band or (0, 0))[1] for use in group)
     limit = high + max(int(high * _SLACK), _LEAST_SLACK_BYTES)
     peak = sum(use.target.expected.peak_bytes or 0 for use in group)
-    right = used * MIB <= limit
+    weights = _weights(group)
+    empty = used * MIB < weights * _WEIGHTS_THERE and _all_ready(group)
+    right = used * MIB <= limit and not empty
     together = f" together with {len(group) - 1} more of the service" if len(group) > 1 else ""
     said = f"{_gib(used * MIB)} used{together}"
     shared = group[0].target.expected.sharers > 1 or group[0].target.expected.mode in ("time-slicing", "mps", "unknown")
     checks, unknown = [], []
     for use in group:
         ref = ObjectRef.of(use.target.pod)
-        if not right and foreign and shared:
+        if not right and not empty and foreign and shared:
             missing = f"{said}, sized {_gib(peak)}; pods of others may share this card: {', '.join(foreign[:5])}"
             command = "nvidia-smi (on the node or in its driver pod: it lists all processes)"
             unknown.append(Unknown("gpu-memory-used", ref, missing, command, component=use.target.component))
             continue
         hint = ""
-        if not right:
+        if empty:
+            hint = (
+                f"the weights alone take {_gib(weights)}: the model of this ready pod is not on its GPU "
+                "(the engine's log says where it runs)"
+            )
+        elif not right:
             hint = (
                 f"{_gib(used * MIB - high)} more than planned: a process outside this service uses the card "
                 "(nvidia-smi on the node shows it), or the component takes more than sized"
@@ -105,7 +114,9 @@ def _judge(group: Sequence[Use], used: int, foreign: Sequence[str]) -> tuple[lis
             Check(
                 "gpu-memory-used",
                 ref,
-                f"at most {_gib(limit)} (sized {_gib(peak)}, up to {_gib(high)})",
+                f"at least {_gib(weights)} (weights), sized {_gib(peak)}"
+                if empty
+                else f"at most {_gib(limit)} (sized {_gib(peak)}, up to {_gib(high)})",
                 said,
                 right,
                 _evidence(use, used, processes=not right),
@@ -114,6 +125,19 @@ def _judge(group: Sequence[Use], used: int, foreign: Sequence[str]) -> tuple[lis
             )
         )
     return checks, unknown
+
+
+def _weights(group: Sequence[Use]) -> int:
+    return sum(use.target.expected.weights_bytes for use in group)
+
+
+def _all_ready(group: Sequence[Use]) -> bool:
+    """Whether every pod is ready: one that still loads its model has less on the card."""
+    conditions = [use.target.pod.status.get("conditions") for use in group]
+    return all(
+        any(item.get("type") == "Ready" and item.get("status") == "True" for item in listed if isinstance(item, Mapping))
+        for listed in (found if isinstance(found, list) else () for found in conditions)
+    )
 
 
 def _evidence(use: Use, used: int, *, processes: bool) -> tuple[Evidence, ...]:

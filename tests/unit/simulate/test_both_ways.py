@@ -131,7 +131,7 @@ def compare(objects: list[Raw], release: str, **how: Any) -> None:
         assert seen(one, detail=how["detail"]) == seen(other, detail=how["detail"])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**9),
     release=st.sampled_from(("1.33.13", "1.34.1", "1.35.4", "1.36.3", "1.37.2")),
@@ -144,7 +144,7 @@ def test_all_nodes_scored(seed: int, release: str, policy: str, detail: bool, pr
     compare(objects, release, detail=detail, preemption=preemption, policy=_POLICIES[policy])
 
 
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=6)
 @given(seed=st.integers(0, 10**9), policy=st.sampled_from(sorted(_POLICIES)), ties=st.sampled_from(("name", 1, 2**40)))
 def test_adaptive_sampling(seed: int, policy: str, ties: Any) -> None:
     objects = Maker(seed).cluster(nodes=130, running=150, arrivals=15)

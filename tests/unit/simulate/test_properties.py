@@ -27,7 +27,7 @@ def run(objects: list[Raw], **how: Any) -> Engine:
     return engine
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(seed=_SEEDS, preemption=st.booleans(), ties=st.sampled_from(("name", 7)))
 def test_never_over_allocatable(seed: int, preemption: bool, ties: Any) -> None:
     objects = Maker(seed).cluster(nodes=8, running=0, arrivals=80)
@@ -44,7 +44,7 @@ def test_never_over_allocatable(seed: int, preemption: bool, ties: Any) -> None:
         assert all(count == 1 for count in ports.values())
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(seed=_SEEDS)
 def test_the_order_of_nodes_is_irrelevant(seed: int) -> None:
     objects = Maker(seed, images=False).cluster(nodes=9, running=20, arrivals=20)
@@ -54,7 +54,7 @@ def test_the_order_of_nodes_is_irrelevant(seed: int) -> None:
     assert run([*nodes, *rest], preemption=False).final() == run([*shuffled, *rest], preemption=False).final()
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(seed=_SEEDS)
 def test_removing_a_pod_makes_no_node_infeasible(seed: int) -> None:
     objects = Maker(seed, plain=True, priorities=False).cluster(nodes=8, running=25, arrivals=1)
@@ -71,7 +71,7 @@ def test_removing_a_pod_makes_no_node_infeasible(seed: int) -> None:
     assert feasible(objects) <= feasible([item for item in objects if item is not gone])
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(seed=_SEEDS, factor=st.sampled_from((2, 3, 8)))
 def test_scaling_all_quantities_changes_no_host(seed: int, factor: int) -> None:
     objects = Maker(seed, images=False).cluster(nodes=8, running=20, arrivals=20)
@@ -110,7 +110,7 @@ def scaled(item: Raw, factor: int) -> Raw:
     return {**item, "spec": spec}
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 @given(seed=_SEEDS, ties=st.integers(-(2**70), 2**70))
 def test_a_seed_gives_the_same_answer_again_and_only_tied_nodes(seed: int, ties: int) -> None:
     objects = Maker(seed).cluster(nodes=10, running=10, arrivals=15)
@@ -122,7 +122,7 @@ def test_a_seed_gives_the_same_answer_again_and_only_tied_nodes(seed: int, ties:
         assert attempt.node is None or attempt.node in attempt.decision.ties
 
 
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=20)
 @given(seed=_SEEDS)
 def test_victims_are_less_important_and_gone(seed: int) -> None:
     cluster = build(Maker(seed).cluster(nodes=4, running=40, arrivals=20))

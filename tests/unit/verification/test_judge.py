@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -248,10 +249,23 @@ def test_processes_that_a_container_sees_are_evidence_of_foreign_use() -> None:
     ]
 
 
-def test_a_model_that_is_not_on_the_card_is_remarked() -> None:
+def test_a_model_that_is_not_on_the_card_yet_is_remarked() -> None:
     outcome = memory.check_memory([(target("a", **sized(10)), look(card("GPU-1", 300)))], {})
     assert failed(outcome) == {}
     assert outcome.remarks == ("a: 0.3 GiB in use, the weights alone take 6.0 GiB: is the model on the GPU?",)
+
+
+def test_a_ready_pod_whose_model_is_not_on_the_card_fails() -> None:
+    """An engine that fell back to the CPU answers its probes, too."""
+    given = target("a", **sized(10))
+    ready = {**given.pod.status, "conditions": [{"type": "Ready", "status": "True"}]}
+    (pod_,) = build([{**given.pod.raw, "status": ready}]).pods
+    outcome = memory.check_memory([(replace(given, pod=pod_), look(card("GPU-1", 300)))], {"n1": ["team/job-1"]})
+    assert failed(outcome) == {"gpu-memory-used": ["a"]}
+    (check,) = outcome.checks
+    assert (check.expected, check.found) == ("at least 6.0 GiB (weights), sized 10.0 GiB", "0.3 GiB used")
+    assert check.hint.startswith("the weights alone take 6.0 GiB: the model of this ready pod is not on its GPU")
+    assert outcome.remarks == ()
 
 
 def test_memory_that_nvidia_smi_does_not_say_is_unknown() -> None:

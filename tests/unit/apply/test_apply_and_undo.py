@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apply_support import NAMESPACE, differences, mig_procedure, state
+from apply_support import NAMESPACE, left_over, mig_procedure, state
 from ragstow.live import apply
 from ragstow.live.apply import Step
 from ragstow.live.client import ApiClient
@@ -29,9 +29,9 @@ def test_applied_is_as_planned_and_undone_is_as_before(admin: ApiClient, applier
 
     again = apply.run(applier, procedure)
     assert again.state == "unchanged"
-    assert differences(now, state(admin)) == []
+    assert left_over(now, admin) == []
 
     undone = apply.undo(applier, "notes", NAMESPACE)
     assert undone.state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
     assert stack.errors == []

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from apply_runner import Runner, runner
-from apply_support import NAMESPACE, differences, mig_procedure, state
+from apply_support import NAMESPACE, left_over, mig_procedure, state
 from controlplane_support import ControlPlane
 from ragstow.live import apply
 from ragstow.live.apply import codec
@@ -69,7 +69,7 @@ def test_killed_at_every_step_and_finished_then_undone_killed_at_every_step(
         bury(admin)
     assert answer["state"] == "undone"
     assert killed > COUNT / 2
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
 
 
 @pytest.mark.usefixtures("rag", "stack")
@@ -85,7 +85,7 @@ def test_killed_and_undone(
     assert record is not None
     assert record.done == number
     assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
 
 
 def test_the_points_are_of_every_kind() -> None:

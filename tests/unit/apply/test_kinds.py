@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from apply_support import client_of, create, daemonset, differences, node, state, workload
+from apply_support import client_of, create, daemonset, left_over, node, state, workload
 from controlplane_build import folder
 from controlplane_support import ControlPlane
 from ragstow import facts
@@ -117,9 +117,9 @@ def test_applied_and_taken_back(kind: str, notes: ControlPlane, admin: ApiClient
     assert now["nodes /ragbox"]["labels"]["ragstow.dev/pool"] == "notes"
     assert now["nodes /ragbox"]["spec"]["unschedulable"] is False
     assert apply.run(applier, found).state == "unchanged"
-    assert differences(now, state(admin)) == []
+    assert left_over(now, admin) == []
     assert apply.undo(applier, "notes", "rag").state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
     assert played.errors == []
     notes.kubectl("-n", "rag", "delete", "persistentvolumeclaims", "--all")
 
@@ -170,7 +170,7 @@ def test_chart_through_helm(
     with pytest.raises(ApplyStopped) as caught:
         apply.run(applier, found)
     assert upgrade.command in caught.value.message
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
 
     path, log = fake_helm(tmp_path)
     monkeypatch.setenv("PATH", os.pathsep.join([str(path), "/usr/bin", "/bin"]))
@@ -180,7 +180,7 @@ def test_chart_through_helm(
     assert apply.undo(applier, "notes", "rag", options=options).state == "undone"
     calls = [line.split()[:3] for line in log.read_text().splitlines()]
     assert calls == [["history", "nvdp", "--namespace"], ["upgrade", "nvdp", upgrade.chart], ["rollback", "nvdp", "7"]]
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
     assert played.errors == []
     notes.kubectl("-n", "rag", "delete", "persistentvolumeclaims", "--all")
 
@@ -215,7 +215,7 @@ def test_cutting_by_hand_is_refused_before_anything_is_touched(
         apply.run(applier, found)
     assert (caught.value.code, caught.value.exit_code) == ("by-hand", 1)
     assert all(command in caught.value.message for command in hand.commands)
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
     notes.kubectl("delete", "node", "gpu-h100-1")
 
 
@@ -237,4 +237,4 @@ def test_namespace_that_is_not_there_is_made_and_goes_only_where_nothing_can_be_
     apply.run(admin, found)
     assert apply.undo(admin, "notes", "fresh").notes == ()
     notes.kubectl("wait", "--for=delete", "namespace/fresh", "--timeout=60s")
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from apply_support import NAMESPACE, differences, mig_procedure, state
+from apply_support import NAMESPACE, left_over, mig_procedure, state
 from ragstow.live import apply
 from ragstow.live.apply import ApplyStopped, Interrupted, Step
 from ragstow.live.client import ApiClient
@@ -63,7 +63,7 @@ def test_the_second_run_refuses_and_a_long_run_keeps_its_lease(admin: ApiClient,
     assert all(holder in error.message and " since 20" in error.message for error in errors)
     assert lease(admin) is None
     apply.undo(applier, "notes", NAMESPACE)
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
 
 
 def test_the_lease_of_a_dead_run_is_taken_over_and_said(admin: ApiClient, applier: ApiClient) -> None:
@@ -98,7 +98,7 @@ def test_a_run_that_lost_its_lease_stops_and_leaves_the_other_alone(admin: ApiCl
     assert held["spec"]["holderIdentity"] == "thief@elsewhere/1"
     drop_lease(admin)
     apply.undo(applier, "notes", NAMESPACE)
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
 
 
 @pytest.mark.parametrize("number", [2, 9, 16])
@@ -117,7 +117,7 @@ def test_control_c_leaves_a_record_no_lease_and_words(number: int, admin: ApiCli
     assert lease(admin) is None
     assert apply.resume(applier, "notes", NAMESPACE).state == "applied"
     apply.undo(applier, "notes", NAMESPACE)
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
 
 
 def test_control_c_in_an_undo_names_the_undo_for_the_same_cluster(applier: ApiClient) -> None:

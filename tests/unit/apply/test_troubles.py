@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from apply_support import CUT, NAMESPACE, budget, create, daemonset, differences, mig_procedure, service, state, workload
+from apply_support import CUT, NAMESPACE, budget, create, daemonset, left_over, mig_procedure, service, state, workload
 from controlplane_support import ControlPlane
 from ragstow.errors import InputError, RagstowError, TimeoutReached
 from ragstow.live import apply
@@ -78,7 +78,7 @@ def test_a_pod_that_nobody_was_told_about_is_not_evicted(plane: ControlPlane, ad
         assert names[0] in error.message
         assert [f"other/{pod['metadata']['name']}" for pod in pods(admin, "other")] == names
         assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
-        assert differences(was, state(admin)) == []
+        assert left_over(was, admin) == []
 
 
 @pytest.mark.usefixtures("stack")
@@ -93,7 +93,7 @@ def test_a_pod_that_came_since_is_evicted_by_an_undo_only_where_that_was_said(
         assert names[0] in error.message
         assert "--allow-disturb" in error.hint
         assert apply.undo(applier, "notes", NAMESPACE, options=Options(disturb=tuple(names))).state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
 
 
 @pytest.mark.usefixtures("stack")
@@ -112,7 +112,7 @@ def test_a_budget_that_blocks_is_a_time_out_that_names_it(plane: ControlPlane, a
         assert apply.run(applier, procedure).state == "applied"
         assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
         plane.kubectl("-n", "other", "patch", "pdb", "guest", "--type=merge", "-p", '{"spec":{"minAvailable":1}}')
-        assert differences(was, state(admin)) == []
+        assert left_over(was, admin) == []
 
 
 @pytest.mark.usefixtures("stack")
@@ -127,7 +127,7 @@ def test_a_pod_of_a_daemonset_would_come_back(plane: ControlPlane, admin: ApiCli
     error = stopped(lambda: apply.run(applier, mig_procedure(expected=(name,))))
     assert f"{name} of a DaemonSet holds a GPU of gpu-1 and would come back" in error.message
     assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
     plane.kubectl("-n", "other", "delete", "daemonset", "watcher", "--cascade=foreground")
 
 
@@ -140,7 +140,7 @@ def test_layout_that_fails(admin: ApiClient, applier: ApiClient, stack: Stack) -
     assert "nvidia-mig-manager" in error.hint
     stack.fails = []
     assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
 
 
 def test_layout_that_never_comes(admin: ApiClient, applier: ApiClient, stack: Stack) -> None:
@@ -151,7 +151,7 @@ def test_layout_that_never_comes(admin: ApiClient, applier: ApiClient, stack: St
     assert "wait for the MIG manager on gpu-1" in error.message
     assert "pending" in error.message
     assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
 
 
 def small(*manifests: dict[str, Any]) -> Procedure:
@@ -276,7 +276,7 @@ def test_fields_of_others_need_a_word(plane: ControlPlane, admin: ApiClient, app
     assert apply.run(applier, ours, options=Options(force_conflicts=True)).state == "applied"
     assert state(admin)["pods"][f"{NAMESPACE} Deployment notes-gateway"] == 1
     assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
     plane.kubectl("-n", NAMESPACE, "delete", "deployment", "notes-gateway", "--cascade=foreground")
 
 
@@ -300,9 +300,9 @@ def test_a_later_version_is_taken_back_to_the_earlier_one(admin: ApiClient, appl
     images = second["deployments rag/notes-embedder"]["spec"]["template"]["spec"]["containers"][0]["image"]
     assert images.endswith(":2")
     assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
-    assert differences(first, state(admin)) == []
+    assert left_over(first, admin) == []
     assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
     with pytest.raises(ApplyStopped, match="no record"):
         apply.undo(applier, "notes", NAMESPACE)
 
@@ -313,7 +313,7 @@ def test_what_cannot_be_changed_is_made_anew_and_taken_back(admin: ApiClient, ap
     done = apply.run(applier, small(workload("StatefulSet", "llm", 1, podManagementPolicy="Parallel")))
     assert any("made anew" in note for note in done.notes)
     assert apply.undo(applier, "notes", NAMESPACE).state == "undone"
-    assert differences(first, state(admin)) == []
+    assert left_over(first, admin) == []
     apply.undo(applier, "notes", NAMESPACE)
 
 

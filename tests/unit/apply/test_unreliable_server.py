@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from apply_support import NAMESPACE, client_of, differences, mig_procedure, state
+from apply_support import NAMESPACE, client_of, left_over, mig_procedure, state
 from controlplane_support import ControlPlane
 from ragstow.errors import ClusterError
 from ragstow.live import apply
@@ -67,7 +67,7 @@ def test_conflicts_busy_answers_and_lost_answers(plane: ControlPlane, admin: Api
     now = state(admin)
     assert now["pods"][f"{NAMESPACE} StatefulSet notes-llm"] == 2
     assert apply.undo(client, "notes", NAMESPACE).state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
     assert all(transport.failed.get(kind, 0) >= 3 for kind in ("conflict", "busy", "lost", "broken")), transport.failed
     client.close()
 
@@ -81,7 +81,7 @@ def test_restarted_in_the_middle(plane: ControlPlane, admin: ApiClient, applier:
 
     assert apply.run(applier, mig_procedure(), progress=restart).state == "applied"
     assert apply.undo(applier, "notes", NAMESPACE, progress=restart).state == "undone"
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
 
 
 def test_a_right_that_is_missing_is_named_at_once(admin: ApiClient, plane: ControlPlane) -> None:
@@ -90,5 +90,5 @@ def test_a_right_that_is_missing_is_named_at_once(admin: ApiClient, plane: Contr
     with pytest.raises(Forbidden) as caught:
         apply.run(reader, mig_procedure())
     assert "leases" in str(caught.value)
-    assert differences(was, state(admin)) == []
+    assert left_over(was, admin) == []
     reader.close()

@@ -82,7 +82,7 @@ def milvus_that_sees_no_card() -> tuple[Cluster, Wanted]:
     c.add(pod("milvus-standalone-7c9d-mmmmm", "vectors", box, crashes(code=134), "k3s-gpu", ("ReplicaSet", "milvus-standalone-7c9d"),
               {"app": "milvus-standalone"}))  # fmt: skip
     _log(c, "standalone.log", "terminate called after throwing an instance of 'raft::cuda_error'\n  what():  CUDA error encountered at: "
-         "file=/root/.conan/data/raft/cudart_utils.hpp line=146: call='cudaGetDeviceCount(&n)', Reason=cudaErrorNoDevice:no "
+         "file=/home/build/.conan/data/raft/cudart_utils.hpp line=146: call='cudaGetDeviceCount(&n)', Reason=cudaErrorNoDevice:no "
          "CUDA-capable device is detected\n")  # fmt: skip
     return c, Wanted("runtimeclass-missing", "Deployment vectors/milvus-standalone", ("vectors/milvus-standalone-7c9d-mmmmm",))
 

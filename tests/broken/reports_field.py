@@ -529,7 +529,7 @@ def strangers() -> dict[str, Cluster]:
     add("an unknown argument", crashes(code=2), "api_server.py: error: unrecognized arguments: --max-modl-len\n")
     add("no room on the disk", refused("Evicted", "The node was low on resource: ephemeral-storage."))
     add("a model that is not there", crashes(), "huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error.\n")
-    add("a wrong permission", crashes(), "PermissionError: [Errno 13] Permission denied: '/root/.cache/huggingface'\n")
+    add("a wrong permission", crashes(), "PermissionError: [Errno 13] Permission denied: '/data/cache/huggingface'\n")
     c = Cluster("", node("g1", {}, PCI))
     c.add(daemons("nvidia-device-plugin-daemonset", "kube-system", PLUGIN, 1))
     c.add(

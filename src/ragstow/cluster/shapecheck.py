@@ -63,7 +63,7 @@ def _type(shape: Shape) -> Any:
 
 def _amount(wanted: type, value: Any) -> Any:
     if wanted is not Amount:
-        raise TypeError(f"no hook for {wanted}")
+        raise NotImplementedError(f"no hook for {wanted}")
     try:
         quantity.parse(value)
     except InputError as error:

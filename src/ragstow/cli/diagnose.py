@@ -156,5 +156,7 @@ def _head(context: Context, report: Report, target: str | None, namespace: str |
     if not report.findings:
         snapshot = context.snapshot
         text = f"nothing wrong found{where} ({len(snapshot.nodes)} nodes, {len(snapshot.pods)} pods)"
+        if not snapshot.pods:
+            text = f"no pods in the data, so little can be said{where} ({len(snapshot.nodes)} nodes): see below"
         return f"no known cause found{where}, but not all is well: see below" if riddles else text
     return text + where

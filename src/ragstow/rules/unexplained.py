@@ -28,6 +28,11 @@ _ENDED: tuple[State, ...] = ("rejected", "crashing", "unready", "starting")
 
 def unexplained(context: Context, findings: Iterable[Finding]) -> Iterator[Unknown]:
     """What is left after these findings."""
+    if context.snapshot.nodes and not context.snapshot.pods:
+        # A list that failed to be saved looks like a cluster without pods; no cluster with nodes has none for long.
+        yield Unknown(
+            NAME, "no pod is in the data, so nothing that waits or crashes can be seen", "kubectl get pods -A -o json"
+        )
     covered = _covered(findings)
     waits = [group for group in waiting(context) if not covered.issuperset(group.held)]
     troubled = [state for state in context.states.in_state(*_ENDED) if state.pod.key not in covered and _ours(context, state)]

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from ragstow.cluster.objects import Taint, Toleration
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+CORDON_KEY = "node.kubernetes.io/unschedulable"
+CONDITION_PREFIX = "node.kubernetes.io/"
+"""What the control plane says about a node that takes no pods now: cordoned, not ready, out of something."""
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:

@@ -19,14 +19,13 @@ from ragstow.scheduling.plugins.node_resources_fit import TOO_MANY_PODS, shown
 from ragstow.scheduling.podinfo import AffinityTerm, PodInfo
 from ragstow.scheduling.runtime import Framework
 from ragstow.scheduling.selectors import Requirement
-from ragstow.scheduling.taints import first_untolerated
+from ragstow.scheduling.taints import CONDITION_PREFIX, first_untolerated
 from ragstow.scheduling.volumes.model import claims_of
 from ragstow.simulate.trial import Found, Refusal, Step
 
 _MOST_REMOVED = 3
 _MOST_LOOKED_AT = 12
 _MOST_GROUPS = 6
-_NODE_TROUBLE = "node.kubernetes.io/"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -67,7 +66,7 @@ def _tolerate(asked: Found) -> Iterator[Step]:
     for taint in asked.node.node.taints:
         if first_untolerated([taint], known) is None:
             continue
-        if taint.key.startswith(_NODE_TROUBLE):
+        if taint.key.startswith(CONDITION_PREFIX):
             return
         toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect}
         if toleration not in added:

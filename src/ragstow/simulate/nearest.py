@@ -18,6 +18,7 @@ from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.plugins.dynamic_resources import DynamicResources
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.runtime import Framework
+from ragstow.scheduling.taints import CONDITION_PREFIX, CORDON_KEY
 from ragstow.simulate.cures import cures, shortage
 from ragstow.simulate.model import Change, ChangeKind, NearMiss
 from ragstow.simulate.nearestwords import Candidate, beforehand, holders_of, nowhere, volume_zones, words
@@ -44,8 +45,6 @@ _WEIGHT: Mapping[str, float] = {
     "InterPodAffinity": 2.0,
 }
 _NEVER = 4.0
-_TROUBLE = "node.kubernetes.io/"
-_CORDON = "node.kubernetes.io/unschedulable"
 _ZONE = "topology.kubernetes.io/zone"
 
 _ORDER: Mapping[ChangeKind, float] = {
@@ -135,7 +134,7 @@ def _devices_away(plugin: DynamicResources, asked: Found) -> float:
 
 def _in_trouble(node: NodeInfo) -> bool:
     """Not ready, under pressure ...: nothing that a pod should tolerate."""
-    return any(taint.key.startswith(_TROUBLE) and taint.key != _CORDON for taint in node.node.taints)
+    return any(taint.key.startswith(CONDITION_PREFIX) and taint.key != CORDON_KEY for taint in node.node.taints)
 
 
 class _Changes:

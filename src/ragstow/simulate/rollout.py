@@ -18,8 +18,9 @@ from ragstow.errors import Reason
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.release import Release
 from ragstow.simulate.admission import Admission, forbidden
-from ragstow.simulate.arrivals import Arrival, by_scale_down, daemon_runs_on
+from ragstow.simulate.arrivals import Arrival
 from ragstow.simulate.claims import ClaimMaker
+from ragstow.simulate.controllers import by_scale_down, daemon_runs_on
 from ragstow.simulate.model import Rollout, RolloutStep
 from ragstow.simulate.play import Play
 from ragstow.simulate.quota import Quotas

@@ -19,8 +19,9 @@ from ragstow.inventory.model import Inventory, NodeGpus
 from ragstow.scheduling.cycle import Sampling
 from ragstow.scheduling.release import Release
 from ragstow.simulate import cards, compare, disruption, pluginrules, rollout, whatif
-from ragstow.simulate.arrivals import Arrival, Gathered, gather, owned_pods, pending
+from ragstow.simulate.arrivals import Arrival, Gathered, gather, pending
 from ragstow.simulate.claims import ClaimMaker
+from ragstow.simulate.controllers import owned_pods
 from ragstow.simulate.engine import Options, Order
 from ragstow.simulate.freeze import freeze
 from ragstow.simulate.kubelets import KubeletFacts

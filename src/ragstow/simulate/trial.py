@@ -18,11 +18,10 @@ from ragstow.scheduling.framework import CycleState, FilterPlugin, Status
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import PodInfo
 from ragstow.scheduling.runtime import Framework
+from ragstow.scheduling.taints import CORDON_KEY
 from ragstow.simulate.model import ChangeKind
 
 Refusal = tuple[FilterPlugin, Status]
-
-_CORDON = "node.kubernetes.io/unschedulable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ def uncordoned(node: Node) -> Node:
     """The node as `kubectl uncordon` leaves it: the taint goes with the mark."""
     spec = dict(node.raw.get("spec") or {})
     spec.pop("unschedulable", None)
-    spec["taints"] = [taint for taint in spec.get("taints") or () if taint.get("key") != _CORDON]
+    spec["taints"] = [taint for taint in spec.get("taints") or () if taint.get("key") != CORDON_KEY]
     made = make(RawObject({**node.raw, "spec": spec}), any_shape=True)
     assert isinstance(made, Node)
     return made

@@ -16,7 +16,7 @@ from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import UsageError
 from ragstow.facts.instances import Instance
 from ragstow.facts.store import Facts
-from ragstow.simulate.arrivals import by_scale_down, owned_pods
+from ragstow.simulate.controllers import by_scale_down, owned_pods
 from ragstow.simulate.defaulting import is_new
 from ragstow.simulate.workload import EXPANDED, Workload, is_workload, made, pod_from_template, recreated
 

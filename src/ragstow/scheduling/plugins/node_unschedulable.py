@@ -7,9 +7,9 @@ from ragstow.errors import Reason
 from ragstow.scheduling.framework import CycleState, FilterPlugin, Status, unresolvable
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.podinfo import PodInfo
-from ragstow.scheduling.taints import tolerated
+from ragstow.scheduling.taints import CORDON_KEY, tolerated
 
-_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_TAINT = Taint(CORDON_KEY, "", "NoSchedule")
 _REFUSED = unresolvable("node(s) were unschedulable")
 
 

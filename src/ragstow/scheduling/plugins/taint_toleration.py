@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ragstow.cluster.objects import Toleration
+from ragstow.cluster.objects import Taint, Toleration
 from ragstow.errors import Reason
 from ragstow.scheduling.behaviours import TAINT_TEXT_SHORT
 from ragstow.scheduling.framework import CycleState, FilterPlugin, PreScorePlugin, ScorePlugin, StateKey, Status, unresolvable
 from ragstow.scheduling.nodeinfo import NodeInfo
 from ragstow.scheduling.normalize import default_normalize
 from ragstow.scheduling.podinfo import PodInfo
-from ragstow.scheduling.taints import first_untolerated, tolerated
+from ragstow.scheduling.taints import CONDITION_PREFIX, CORDON_KEY, first_untolerated, tolerated
 
 _SOFT: StateKey[tuple[Toleration, ...]] = StateKey("TaintToleration/soft")
 _SHORT = unresolvable("node(s) had untolerated taint(s)")
@@ -43,7 +43,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
             Reason(
                 "taint-untolerated",
                 f"{node.name} has taint {written}, which {pod.key} does not tolerate",
-                f"add a toleration of key {taint.key}, effect {taint.effect}",
+                _remedy(taint, node.name),
             ),
         )
 
@@ -62,3 +62,12 @@ class TaintToleration(FilterPlugin, PreScorePlugin, ScorePlugin):
     def normalize(self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo], scores: list[int]) -> None:
         """Fewer is better."""
         default_normalize(scores, reverse=True)
+
+
+def _remedy(taint: Taint, node: str) -> str:
+    """What helps: a toleration, but not of what the control plane says about a node that takes no pods now."""
+    if taint.key == CORDON_KEY:
+        return f"kubectl uncordon {node}"
+    if taint.key.startswith(CONDITION_PREFIX):
+        return f"mend the node, do not tolerate it: kubectl describe node {node}"
+    return f"add a toleration of key {taint.key}, effect {taint.effect}"

@@ -145,7 +145,18 @@ def the_free_cards_are_cordoned() -> tuple[Cluster, Wanted]:
     node["spec"]["unschedulable"] = True
     node["spec"]["taints"].append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
     pods = c.deploy("llm", "llm-b", ask(GPU, 2))
-    return c, Wanted("gpu-exhausted", "Deployment rag/llm-b", tuple(keys(pods)))
+    return c, Wanted("gpu-exhausted", "Deployment rag/llm-b", tuple(keys(pods)), mentions=("a100-2 (free 2)",))
+
+
+@defect
+def the_only_nodes_of_a_model_are_cordoned() -> tuple[Cluster, Wanted]:
+    c = Cluster("01")
+    for name in ("t4-1", "t4-2"):
+        node = c.get("Node", name)
+        node["spec"]["unschedulable"] = True
+        node["spec"].setdefault("taints", []).append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+    pods = c.deploy("embedder", "embedder-b")
+    return c, Wanted("node-out-of-service", "Node t4-2", tuple(keys(pods)), mentions=("t4-2 (cordoned)",))
 
 
 @defect

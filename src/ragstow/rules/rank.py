@@ -44,6 +44,9 @@ PRECEDENCE: Mapping[str, frozenset[str]] = {
     "gpu-label-missing": frozenset({"node-selector-mismatch"}),
 }
 """Winning cause -> causes that merely follow where both explain the same pods or objects."""
+LAST = frozenset({"node-out-of-service"})
+"""Causes that follow from any other that holds one of the same pods: a node out of service explains a wait only if nothing else
+does."""
 
 
 def order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -73,7 +76,11 @@ def _above(index: int, ranked: Sequence[Finding]) -> int | None:
         (
             other
             for other, high in enumerate(ranked)
-            if other != index and low.cause in PRECEDENCE.get(high.cause, ()) and _touch(low, high)
+            if other != index
+            and (
+                (low.cause in PRECEDENCE.get(high.cause, ()) and _touch(low, high))
+                or (low.cause in LAST and high.cause not in LAST and not set(low.held).isdisjoint(high.held))
+            )
         ),
         None,
     )

@@ -16,6 +16,7 @@ from ragstow.rules.context import Context, NodeRefusal, PendingVerdict
 from ragstow.rules.engines import GPU_DOMAIN, is_device
 from ragstow.rules.model import Evidence, ObjectRef
 from ragstow.rules.selection import wanted_values
+from ragstow.rules.taints import stuck_taints, untolerated
 
 DEFAULT_SCHEDULER = "default-scheduler"
 TAINT, AFFINITY, FIT, CORDON, CLAIMS = (
@@ -177,9 +178,17 @@ def filter_for_work(nodes: Iterable[Node]) -> Iterator[str]:
             yield node.name
 
 
-def stuck_taints(node: Node) -> tuple[str, ...]:
-    """Taints of the node's own condition (not ready, unreachable, pressure): a toleration is not what is missing."""
-    return tuple(taint.key for taint in node.taints if taint.key.startswith("node.kubernetes.io/"))
+def out_of_service(context: Context, group: Waiting) -> list[Node]:
+    """Nodes that only their cordon or their condition keeps the pods off; none if a node would take them."""
+    if not group.by_default_scheduler or group.verdict.feasible:
+        return []
+    return [
+        node
+        for node in context.snapshot.nodes
+        if (node.unschedulable or stuck_taints(node))
+        and group.only(node, CORDON, TAINT)
+        and all(taint.key in stuck_taints(node) for taint in untolerated(node, group.pod))
+    ]
 
 
 def wishes(spec: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:

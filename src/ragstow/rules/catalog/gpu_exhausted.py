@@ -61,7 +61,7 @@ from ragstow.rules.claims import claim_groups, unclaimed
 from ragstow.rules.context import Context
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import FIT, Waiting, waiting
+from ragstow.rules.waiting import FIT, Waiting, out_of_service, waiting
 
 
 class GpuExhausted(Rule):
@@ -90,7 +90,8 @@ class GpuExhausted(Rule):
                 f"all {total} {resource} that fit are held: {len(pods)} pod(s) wait",
                 f"{len(nodes)} node(s) offer {resource}, and all of it is taken by {', '.join(holders[:8])}"
                 + (f" and {len(holders) - 8} more" if len(holders) > 8 else "")
-                + ". Each waiting pod would fit an empty node.",
+                + ". Each waiting pod would fit an empty node."
+                + _idle(context, [group for group, _ in members]),
                 Fix(
                     f"Free or add {resource}, or make more slots of the cards that are there (MIG, MPS, time-slicing).",
                     command="ragstow inspect -o wide   # who holds what",
@@ -163,6 +164,18 @@ class GpuExhausted(Rule):
                 held=group.held,
                 since=group.since,
             )
+
+
+def _idle(context: Context, groups: list[Waiting]) -> str:
+    """Free slots of nodes that are out of service: the way out that is nearest."""
+    words = dict.fromkeys(
+        f"{node.name} (free {use.free})"
+        for group in groups
+        for node in out_of_service(context, group)
+        for name in group.wants
+        if (use := context.inventory.node(node.name).resources.get(name)) is not None
+    )
+    return f" Out of service (cordoned or not ready), and would take it: {', '.join(list(words)[:5])}." if words else ""
 
 
 def _full(group: Waiting) -> tuple[NodeGpus, ...]:

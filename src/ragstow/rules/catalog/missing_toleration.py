@@ -103,13 +103,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ragstow.cluster.objects import Node, Taint, Toleration
+from ragstow.cluster.objects import Node, Taint
 from ragstow.rules.context import Context
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.prospects import in_cluster
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import FIT, TAINT, Waiting, for_work, stuck_taints, waiting
+from ragstow.rules.taints import stuck_taints, text, untolerated
+from ragstow.rules.waiting import FIT, TAINT, Waiting, for_work, waiting
 
 
 class MissingToleration(Rule):
@@ -126,8 +127,8 @@ class MissingToleration(Rule):
             nodes = _kept_off(context, group)
             if not nodes:
                 continue
-            taints = list(dict.fromkeys(taint for node in nodes for taint in _untolerated(node, group)))
-            named = ", ".join(map(_text, taints))
+            taints = list(dict.fromkeys(taint for node in nodes for taint in untolerated(node, group.pod)))
+            named = ", ".join(map(text, taints))
             yield self.finding(
                 f"{group.workload} does not tolerate taint {named}: {len(group.pods)} pod(s) wait",
                 f"{len(nodes)} node(s) would take the pod but for that taint ({', '.join(node.name for node in nodes[:5])}).",
@@ -136,9 +137,9 @@ class MissingToleration(Rule):
                 evidence=(
                     *group.evidence,
                     *(
-                        Evidence(_text(t), ObjectRef.of(node), "spec.taints")
+                        Evidence(text(t), ObjectRef.of(node), "spec.taints")
                         for node in nodes[:3]
-                        for t in _untolerated(node, group)
+                        for t in untolerated(node, group.pod)
                     ),
                 ),
                 held=group.held,
@@ -167,26 +168,6 @@ def _kept_off(context: Context, group: Waiting) -> list[Node]:
     if any(TAINT not in group.plugins(node) for node in candidates):
         return []
     return [node for node in candidates if group.wants and group.only(node, TAINT, FIT)]
-
-
-def _untolerated(node: Node, group: Waiting) -> list[Taint]:
-    return [
-        taint
-        for taint in node.taints
-        if taint.effect in ("NoSchedule", "NoExecute") and not any(_tolerates(item, taint) for item in group.pod.tolerations)
-    ]
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    return toleration.operator == "Exists" or (bool(toleration.key) and toleration.value == taint.value)
-
-
-def _text(taint: Taint) -> str:
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
 def _fix(group: Waiting, taints: list[Taint]) -> Fix:

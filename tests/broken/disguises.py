@@ -88,8 +88,15 @@ def other_names(cluster: Cluster, wanted: Wanted) -> Wanted:
 
 
 def another_order(cluster: Cluster, wanted: Wanted) -> Wanted:
-    """Objects in any order; events as events.k8s.io/v1 has them."""
+    """Objects in any order; events as events.k8s.io/v1 has them; pods as typed by hand, with limits that stand for requests."""
     random.Random(len(cluster.objects)).shuffle(cluster.objects)
+    for item in cluster.objects:
+        if item["kind"] == "Pod" and (item.get("status") or item["metadata"].get("uid")):
+            for container in (*item["spec"].get("containers", ()), *item["spec"].get("initContainers", ())):
+                asked = container.get("resources") or {}
+                limits, requests = asked.get("limits") or {}, asked.get("requests")
+                if requests:
+                    asked["requests"] = {name: amount for name, amount in requests.items() if limits.get(name) != amount}
     cluster.objects = [_new_event(item) if item["kind"] == "Event" else item for item in cluster.objects]
     return wanted
 

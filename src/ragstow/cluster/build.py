@@ -11,6 +11,7 @@ from sys import intern
 from typing import Any
 
 from ragstow import quantity
+from ragstow.cluster.defaults import stored
 from ragstow.cluster.objects import Container, KubeObject, Node, OwnerRef, Pod, Resources, Taint, Toleration
 from ragstow.cluster.scope import DEFAULT_NAMESPACE, namespaced
 from ragstow.cluster.shapecheck import misfit
@@ -116,7 +117,8 @@ def make(raw: RawObject, *, any_shape: bool = False) -> KubeObject:
     }
     made: KubeObject
     if api_version == "v1" and kind == "Pod":
-        made = _pod(base, value)
+        value = stored(value)
+        made = _pod({**base, "raw": value}, value)
     elif api_version == "v1" and kind == "Node":
         made = _node(base, value)
     else:

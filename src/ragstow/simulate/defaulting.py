@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragstow import quantity
+from ragstow.cluster.defaults import requests_from_limits
 
 Json = dict[str, Any]
 
@@ -73,11 +74,9 @@ def _containers(spec: Json) -> list[Json]:
 
 def _requests(spec: Json) -> None:
     """A limit without a request is the request too."""
-    for container in _containers(spec):
-        resources: Json = container.get("resources") or {}
-        limits = resources.get("limits")
-        if limits:
-            resources["requests"] = {**limits, **(resources.get("requests") or {})}
+    for key in ("initContainers", "containers"):
+        if spec.get(key):
+            spec[key] = [requests_from_limits(item) for item in spec[key]]
 
 
 def _pod_level(spec: Json) -> None:

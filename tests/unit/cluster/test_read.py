@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ragstow.cluster.build import build
 from ragstow.cluster.read import read
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.errors import InputError
@@ -332,6 +333,30 @@ def test_the_same_object_in_two_files_is_no_problem(tmp_path: Path) -> None:
     save(tmp_path / "all.json", [NODE, POD])
     save(tmp_path / "nodes.json", {"apiVersion": "v1", "kind": "NodeList", "items": [NODE]})
     assert codes(read(str(tmp_path))) == []
+
+
+@pytest.mark.parametrize("known_by", [{"uid": "u"}, {}], ids=["uid", "status only"])
+def test_limits_of_a_saved_pod_are_its_requests(known_by: dict[str, str]) -> None:
+    """As the API server stores it; what a person is about to apply stays as written."""
+    asked = {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "nvidia.com/gpu": "1"}}
+    spec = {
+        "containers": [{"name": "c", "image": "i", "resources": asked}],
+        "initContainers": [{"name": "i", "image": "i", "resources": {"limits": {"memory": "1Gi"}}}],
+    }
+    raw = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", **known_by},
+        "spec": spec,
+        "status": {} if known_by else {"phase": "Running"},
+    }
+    pod = build([raw]).pods[0]
+    assert pod.containers[0].requests == {"cpu": 1000, "nvidia.com/gpu": 1}
+    assert pod.spec["containers"][0]["resources"]["requests"] == {"cpu": "1", "nvidia.com/gpu": "1"}
+    assert pod.init_containers[0].requests == {"memory": 1 << 30}
+    assert asked["requests"] == {"cpu": "1"}
+    written = build([{**raw, "metadata": {"name": "p"}, "status": {}}]).pods[0]
+    assert written.containers[0].requests == {"cpu": 1000}
 
 
 def test_a_node_without_labels_or_status(tmp_path: Path) -> None:

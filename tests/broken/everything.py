@@ -6,6 +6,8 @@ from broken import (
     DEFECTS,
     dra,
     kinds_defects,
+    more_node_devices,
+    more_node_driver,
     node,
     placement,
     reports_engines,
@@ -19,6 +21,8 @@ from broken import (
 MODULES = (
     dra,
     kinds_defects,
+    more_node_devices,
+    more_node_driver,
     node,
     placement,
     reports_engines,

@@ -33,7 +33,7 @@ class Site:
 
 def by_node(hits: Iterable[Hit]) -> Iterator[tuple[Site, tuple[Hit, ...]]]:
     """Signatures found, by the node they were said on; those of unknown nodes together, last."""
-    for name, members in _grouped(hits, lambda hit: hit.text.node.name if hit.text.node is not None else None):
+    for name, members in _grouped(hits, _node_name):
         pods = _pods(members)
         objects = [ObjectRef("Node", "", name)] if name is not None else []
         yield Site(name, None, (*objects, *map(ObjectRef.of, pods)), tuple(pod.key for pod in pods)), members
@@ -64,6 +64,13 @@ def sure(hits: Sequence[Hit]) -> Confidence:
     if any(hit.signature.strong and hit.text.certain for hit in hits):
         return "certain"
     return "likely" if any(hit.signature.strong for hit in hits) else "possible"
+
+
+def _node_name(hit: Hit) -> str | None:
+    """The node, or what its pod says where the data do not hold the node."""
+    if hit.text.node is not None:
+        return hit.text.node.name
+    return hit.text.pod.node if hit.text.pod is not None else None
 
 
 def _grouped(hits: Iterable[Hit], key: Callable[[Hit], T | None]) -> list[tuple[T | None, tuple[Hit, ...]]]:

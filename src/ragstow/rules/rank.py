@@ -16,6 +16,9 @@ _WAITS = frozenset(
 )
 """What waiting pods look like while the GPUs that they need are not offered, for whatever reason."""
 
+_SEES_NONE = frozenset({"runtimeclass-missing"})
+"""What a program says that finds no GPU, for whatever reason."""
+
 PRECEDENCE: Mapping[str, frozenset[str]] = {
     "mig-reconfig-stuck": _WAITS | {"device-plugin-not-scheduled", "driver-not-installed"},
     "device-plugin-nvml-missing": _WAITS | {"mps-not-ready", "runtimeclass-missing", "driver-not-installed"},
@@ -23,8 +26,11 @@ PRECEDENCE: Mapping[str, frozenset[str]] = {
     "nodepool-limit": frozenset({"gpu-exhausted"}),
     "autoscaler-sharing-unaware": frozenset({"gpu-exhausted"}),
     "rolling-update-gpu-deadlock": frozenset({"gpu-exhausted", "pod-affinity-conflict"}),
-    "fabric-manager-down": frozenset({"gpu-exhausted", "gpu-unhealthy"}),
-    "driver-library-mismatch": _WAITS | {"gpu-unhealthy", "device-plugin-nvml-missing", "driver-not-installed"},
+    "fabric-manager-down": frozenset({"gpu-exhausted", "gpu-unhealthy"}) | _SEES_NONE,
+    "driver-library-mismatch": _WAITS | {"gpu-unhealthy", "device-plugin-nvml-missing", "driver-not-installed"} | _SEES_NONE,
+    "driver-cuda-mismatch": _SEES_NONE,
+    "gpu-arch-unsupported": _SEES_NONE,
+    "cgroup-device-lost": _SEES_NONE,
     "scheduler-bypass": frozenset({"wrong-resource-name", "gpu-exhausted"}),
     "sharing-config-invalid": _WAITS | {"sharing-config-not-applied", "sharing-config-unknown", "mps-not-ready"},
     "sharing-config-unknown": _WAITS | {"sharing-config-not-applied"},
@@ -40,7 +46,7 @@ PRECEDENCE: Mapping[str, frozenset[str]] = {
     "gpu-limit-missing": frozenset({"runtimeclass-missing"}),
     "mig-config-invalid": _WAITS,
     "mig-strategy-mismatch": _WAITS,
-    "gpu-unhealthy": frozenset({"gpu-exhausted", "gpu-count-exceeds-node"}),
+    "gpu-unhealthy": frozenset({"gpu-exhausted", "gpu-count-exceeds-node", "mps-not-ready"}) | _SEES_NONE,
     "gpu-label-missing": frozenset({"node-selector-mismatch"}),
 }
 """Winning cause -> causes that merely follow where both explain the same pods or objects."""

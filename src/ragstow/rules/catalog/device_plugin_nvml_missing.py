@@ -54,6 +54,7 @@ from collections.abc import Iterator
 
 from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
+from ragstow.rules.drivers import driver_signs
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
@@ -74,8 +75,8 @@ class DevicePluginNvmlMissing(Rule):
         said: set[str] = set()
         for site, hits in by_node(context.texts.of_cause(self.cause)):
             said.add(site.node or "")
-            if site.node and _serves(context, site.node):
-                continue  # an old log: the plugin serves by now
+            if site.node and (_serves(context, site.node) or driver_signs(context, site.node).absent):
+                continue  # an old log: the plugin serves by now; or a node without driver, which no plugin can help
             pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
             handler = next(
                 (item for item in context.snapshot.of("RuntimeClass", "node.k8s.io") if item.raw.get("handler") == "nvidia"),
@@ -136,6 +137,7 @@ class DevicePluginNvmlMissing(Rule):
                 and state is not None
                 and any(c.crashing and c.restarts and not c.init and "config" not in c.name for c in state.containers)
                 and not _serves(context, pod.node)
+                and not driver_signs(context, pod.node).absent
             ):
                 by_plugin.setdefault(context.owners.workload(pod), []).append(pod)
         for workload, pods in by_plugin.items():

@@ -59,14 +59,32 @@ Quiet: the driver is new enough
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_workload, evidence, sure
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
 _LABELS = ("nvidia.com/cuda.driver-version.full", "nvidia.com/cuda.driver.major", "nvidia.com/cuda.runtime-version.full")
+
+
+def _counts(context: Context, hit: Hit) -> bool:
+    """Whether a warning stopped its pod: images print that they want a newer driver and then mostly run."""
+    state = context.states.of(hit.text.pod) if hit.text.pod is not None else None
+    return hit.signature.strong or (state is not None and not state.healthy)
+
+
+def _said(hits: Sequence[Hit]) -> str:
+    """What a program found of the driver: its CUDA version as a number, or its release."""
+    for hit in hits:
+        found = hit.match.groupdict()
+        if (found.get("found") or "").isdecimal():
+            return f", whose driver gives CUDA {int(found['found']) // 1000}.{int(found['found']) % 1000 // 10}"
+        if found.get("has"):
+            return f", which has driver {found['has']}"
+    return ""
 
 
 class DriverCudaMismatch(Rule):
@@ -78,7 +96,7 @@ class DriverCudaMismatch(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that says so."""
-        for site, hits in by_workload(context, context.texts.of_cause(self.cause)):
+        for site, hits in by_workload(context, [hit for hit in context.texts.of_cause(self.cause) if _counts(context, hit)]):
             node = context.snapshot.get("Node", site.node or "")
             labels = (
                 [
@@ -90,7 +108,7 @@ class DriverCudaMismatch(Rule):
                 else []
             )
             wanted = next((hit.match.groupdict().get("wanted") for hit in hits if hit.match.groupdict().get("wanted")), None)
-            has = f", which has driver {labels[0].value}" if labels else ""
+            has = f", which has driver {labels[0].value}" if labels else _said(hits)
             needs = f"CUDA {wanted}" if wanted else "a newer CUDA"
             yield self.finding(
                 f"{site.words} needs {needs} than the driver on {site.node or 'its node'} gives"

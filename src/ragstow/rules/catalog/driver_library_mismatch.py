@@ -83,7 +83,14 @@ class DriverLibraryMismatch(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each node that says so."""
-        for site, hits in by_node(context.texts.of_cause(self.cause)):
+        # An image that is newer than the driver brings libraries of its own, and says both.
+        newer = {
+            hit.text.pod.key
+            for hit in context.texts.of_cause("driver-cuda-mismatch")
+            if hit.text.pod is not None and hit.match.groupdict().get("has")
+        }
+        said = [hit for hit in context.texts.of_cause(self.cause) if hit.text.pod is None or hit.text.pod.key not in newer]
+        for site, hits in by_node(said):
             node = site.node or "<node>"
             yield self.finding(
                 f"the driver libraries on {site.words} do not match its loaded kernel module",

@@ -50,12 +50,11 @@ from collections.abc import Iterator
 from ragstow.cluster.objects import Node
 from ragstow.rules.context import Context
 from ragstow.rules.daemonsets import looks_like_gpu_node
-from ragstow.rules.grouping import evidence
+from ragstow.rules.drivers import DriverSigns, driver_signs
+from ragstow.rules.grouping import by_node, evidence
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import unserved
-
-_INSTALLER_OFF = ("disabled",)
 
 
 class DriverNotInstalled(Rule):
@@ -67,58 +66,68 @@ class DriverNotInstalled(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each GPU node without GPUs whose driver is missing or failing."""
-        specific = context.texts.of_cause(
-            "driver-library-mismatch", "device-plugin-nvml-missing", "runtime-handler-not-configured", strong=True
-        )
+        specific = context.texts.of_cause("driver-library-mismatch", "runtime-handler-not-configured", strong=True)
         explained = {hit.text.node.name for hit in specific if hit.text.node is not None}
+        nvml = context.texts.of_cause("device-plugin-nvml-missing", strong=True)
+        unloaded = {hit.text.node.name for hit in nvml if hit.text.node is not None}
         for node in context.snapshot.nodes:
-            if node.name in explained or not looks_like_gpu_node(context, node) or _offers(context, node) or node.unschedulable:
+            signs = driver_signs(context, node.name)
+            if not signs or node.name in explained or node.unschedulable or (node.name in unloaded and not signs.absent):
                 continue
-            hits = [
-                hit
-                for hit in context.texts.of_cause(self.cause)
-                if hit.text.node is not None and hit.text.node.name == node.name
-            ]
-            drivers = context.stack.pods("driver", node=node.name)
-            failing = [pod for pod in drivers if (state := context.states.of(pod)) is not None and not state.healthy]
-            wanted = _asks_for_none(node)
-            if not hits and not failing and not wanted:
+            if _offers(context, node, signs) or not (signs.absent or looks_like_gpu_node(context, node)):
                 continue
-            held = [key for group in unserved(context, [node.name]) for key in group.held]
-            yield self.finding(
-                f"node {node.name} has a GPU and no working driver",
-                (
-                    f"The driver pod {failing[0].key} is not ready."
-                    if failing
-                    else f"Its label says that no driver is to be installed ({wanted})."
-                    if wanted
-                    else "A program on the node cannot reach the driver."
-                ),
-                Fix(
-                    "Install the driver: the cloud's node-pool option, its installer DaemonSet, or the operator with driver.enabled; read the "
-                    "driver pod's log.",
-                    command=f"kubectl -n {failing[0].namespace} logs {failing[0].name} -c {failing[0].containers[0].name}"
-                    if failing and failing[0].containers
-                    else "",
-                    disruption="none on a node that offers no GPU",
-                    check=f"kubectl get node {node.name} -o jsonpath='{{.status.allocatable}}'",
-                ),
-                (ObjectRef.of(node), *map(ObjectRef.of, failing)),
-                evidence=(
-                    *evidence(hits),
-                    *(Evidence(str(pod.status.get("phase")), ObjectRef.of(pod), "status.phase") for pod in failing[:1]),
-                    *([Evidence(wanted, ObjectRef.of(node), "metadata.labels")] if wanted else []),
-                ),
-                held=held,
-                confidence="certain" if hits or failing else "likely",
-            )
+            yield self._finding(context, node, signs)
+        known = {node.name for node in context.snapshot.nodes}
+        homeless = [hit for hit in context.texts.of_cause(self.cause, strong=True) if hit.text.node is None]
+        for site, hits in by_node(homeless):
+            if site.node not in known and (site.pods or not known):
+                yield self.finding(
+                    f"a program on {site.words} cannot reach the NVIDIA driver",
+                    "The node is not in the data, so what it offers is unknown; its driver is missing or does not load.",
+                    Fix(
+                        "Look at nvidia-smi and dmesg on the node; install the driver, or read the log of the driver pod there."
+                    ),
+                    site.objects,
+                    evidence=evidence(hits),
+                    held=site.pods,
+                    confidence="likely",
+                )
+
+    def _finding(self, context: Context, node: Node, signs: DriverSigns) -> Finding:
+        failing, wanted = signs.failing, signs.declined
+        held = [key for group in unserved(context, [node.name]) for key in group.held]
+        return self.finding(
+            f"node {node.name} has a GPU and no working driver",
+            (
+                f"The driver pod {failing[0].key} is not ready."
+                if failing
+                else f"Its label says that no driver is to be installed ({wanted})."
+                if wanted
+                else "A program on the node cannot reach the driver."
+            ),
+            Fix(
+                "Install the driver: the cloud's node-pool option, its installer DaemonSet, or the operator with driver.enabled; read the "
+                "driver pod's log.",
+                command=f"kubectl -n {failing[0].namespace} logs {failing[0].name} -c {failing[0].containers[0].name}"
+                if failing and failing[0].containers
+                else "",
+                disruption="none on a node that offers no GPU",
+                check=f"kubectl get node {node.name} -o jsonpath='{{.status.allocatable}}'",
+            ),
+            (ObjectRef.of(node), *map(ObjectRef.of, failing)),
+            evidence=(
+                *evidence(signs.hits),
+                *(Evidence(str(pod.status.get("phase")), ObjectRef.of(pod), "status.phase") for pod in failing[:1]),
+                *([Evidence(wanted, ObjectRef.of(node), "metadata.labels")] if wanted else []),
+            ),
+            held=held,
+            confidence="certain" if signs.hits or failing else "likely",
+        )
 
 
-def _offers(context: Context, node: Node) -> bool:
+def _offers(context: Context, node: Node, signs: DriverSigns) -> bool:
+    """Whether the node still offers GPUs: then its driver works, whatever a log says. A plugin that has lost the driver leaves the
+    capacity and offers none of it."""
     found = context.inventory.node(node.name)
-    return found.sharing == "dra" or any(use.capacity for use in found.resources.values())
-
-
-def _asks_for_none(node: Node) -> str:
-    key = "cloud.google.com/gke-gpu-driver-version"
-    return f"{key}={node.labels[key]}" if node.labels.get(key) in _INSTALLER_OFF else ""
+    proved = any(hit.signature.strong for hit in signs.hits)
+    return found.sharing == "dra" or any(use.allocatable if proved else use.capacity for use in found.resources.values())

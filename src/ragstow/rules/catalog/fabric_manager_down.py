@@ -51,13 +51,27 @@ Quiet: the server runs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Finding, Fix
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import unserved
+
+_NO_SWITCH = re.compile("NV_WARN_NOTHING_TO_DO")
+
+
+def _needless(context: Context, hits: Sequence[Hit]) -> bool:
+    """Whether the service fails on a machine that has no NVSwitch, where nothing needs it: it says so, and no program minds."""
+    return all(hit.signature.software == "fabric-manager" for hit in hits) and any(
+        True
+        for log in (*context.logs.all, *context.logs.files)
+        if log.path in {hit.text.evidence.file for hit in hits}
+        for _ in log.find(_NO_SWITCH)
+    )
 
 
 class FabricManagerDown(Rule):
@@ -70,6 +84,8 @@ class FabricManagerDown(Rule):
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each node that says so."""
         for site, hits in by_node(context.texts.of_cause(self.cause)):
+            if _needless(context, hits):
+                continue
             yield self.finding(
                 f"the fabric manager on {site.words} is down or does not match the driver",
                 "CUDA reports that the system is not yet initialized: the NVSwitch fabric is not set up. nvidia-smi and the plugin show "

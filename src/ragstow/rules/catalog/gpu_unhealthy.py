@@ -113,7 +113,9 @@ class GpuUnhealthy(Rule):
 
 def _held(context: Context, name: str, missing: Mapping[str, tuple[int, int]]) -> list[str]:
     """Pods that the node would take if its lost devices were back."""
-    node = context.inventory.node(name)
+    node = context.inventory.find(name)
+    if node is None:
+        return []
     back = {resource: capacity - allocatable for resource, (capacity, allocatable) in missing.items()}
     return [
         key

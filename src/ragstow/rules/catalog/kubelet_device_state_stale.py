@@ -48,9 +48,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ragstow.rules.context import Context
-from ragstow.rules.grouping import by_node, evidence
+from ragstow.rules.grouping import Site, by_node, evidence
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+
+_FIX = Fix(
+    "Restart the kubelet; where that does not help remove its device checkpoint while it is stopped, and restart the plugin.",
+    command="systemctl restart kubelet   # on the node",
+    disruption="running pods stay",
+    check="new pods are admitted",
+)
 
 
 class KubeletDeviceStateStale(Rule):
@@ -65,7 +73,10 @@ class KubeletDeviceStateStale(Rule):
         for site, hits in by_node(context.texts.of_cause(self.cause)):
             if site.node is None:
                 continue
-            node = context.inventory.node(site.node)
+            node = context.inventory.find(site.node)
+            if node is None:
+                yield from self._unseen(context, site, hits)
+                continue
             free = {
                 name: use
                 for name, use in node.resources.items()
@@ -77,12 +88,7 @@ class KubeletDeviceStateStale(Rule):
             yield self.finding(
                 f"the kubelet on {site.node} refuses {name} although {use.free} of {use.allocatable} are held by no pod",
                 "Its record of allocated devices and the live pods differ; the scheduler keeps sending pods there.",
-                Fix(
-                    "Restart the kubelet; where that does not help remove its device checkpoint while it is stopped, and restart the plugin.",
-                    command="systemctl restart kubelet   # on the node",
-                    disruption="running pods stay",
-                    check="new pods are admitted",
-                ),
+                _FIX,
                 site.objects,
                 evidence=(
                     *evidence(hits),
@@ -95,3 +101,25 @@ class KubeletDeviceStateStale(Rule):
                 held=site.pods,
                 confidence="likely",
             )
+
+    def _unseen(self, context: Context, site: Site, hits: tuple[Hit, ...]) -> Iterator[Finding]:
+        """Refusals of a kubelet whose node is not in the data: believed where no pod of the data holds what it refuses."""
+        holders = [
+            pod
+            for pod in context.snapshot.pods
+            if pod.node == site.node
+            and not pod.finished
+            and any(name in hit.text.value for name in context.requests(pod) for hit in hits)
+        ]
+        if holders:
+            return
+        yield self.finding(
+            f"the kubelet on {site.node} refuses devices that no pod in the data holds",
+            "Its record of allocated devices and the live pods seem to differ; the scheduler keeps sending pods there. The node is not in "
+            "the data, so what it offers is unknown.",
+            _FIX,
+            site.objects,
+            evidence=evidence(hits),
+            held=site.pods,
+            confidence="possible",
+        )

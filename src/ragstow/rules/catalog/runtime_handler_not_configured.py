@@ -56,12 +56,19 @@ Quiet: the pod runs, the event is old
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
-from ragstow.rules.model import Finding, Fix, ObjectRef
+from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+
+_FIX = Fix(
+    "Let the NVIDIA container toolkit configure the runtime, then restart the runtime (on k3s and RKE2 their own service).",
+    command="nvidia-ctk runtime configure --runtime=containerd && systemctl restart containerd   # on the node",
+    disruption="restarts the container runtime of the node; running containers stay",
+)
 
 
 class RuntimeHandlerNotConfigured(Rule):
@@ -84,14 +91,52 @@ class RuntimeHandlerNotConfigured(Rule):
                 f'the container runtime on {site.words} has no handler "{handler}"',
                 f"RuntimeClass objects only name a handler; the runtime of each node must know it. On {site.words} it does not, so that "
                 f"no pod of that class gets a sandbox there.",
-                Fix(
-                    "Let the NVIDIA container toolkit configure the runtime, then restart the runtime (on k3s and RKE2 their own service).",
-                    command="nvidia-ctk runtime configure --runtime=containerd && systemctl restart containerd   # on the node",
-                    disruption="restarts the container runtime of the node; running containers stay",
+                replace(
+                    _FIX,
                     check="kubectl get node " + (site.node or "<node>") + " -o jsonpath='{.status.runtimeHandlers[*].name}'",
                 ),
                 (*site.objects, *classes),
                 evidence=evidence(hits),
-                held=site.pods,
+                held=tuple(dict.fromkeys((*site.pods, *_starting(context, site.node, handler)))),
                 confidence=sure(hits),
             )
+        yield from self._listed(context, {site.node for site, _ in by_node(context.texts.of_cause(self.cause))})
+
+    def _listed(self, context: Context, said: set[str | None]) -> Iterator[Finding]:
+        """Nodes whose kubelet lists its runtime's handlers, with pods that wait there for one that is not among them."""
+        handlers = {item.name: str(item.raw.get("handler")) for item in context.snapshot.of("RuntimeClass", "node.k8s.io")}
+        for node in context.snapshot.nodes:
+            listed = node.status.get("runtimeHandlers")
+            names = (
+                {str(item.get("name") or "") for item in listed if isinstance(item, Mapping)}
+                if isinstance(listed, list)
+                else set()
+            )
+            for name, handler in handlers.items():
+                held = (
+                    _starting(context, node.name, handler) if names and handler not in names and node.name not in said else []
+                )
+                if held:
+                    pods = [pod for pod in context.snapshot.pods if pod.key in held]
+                    known = ", ".join(sorted(names - {""})) or "only its default one"
+                    yield self.finding(
+                        f'the container runtime on node {node.name} has no handler "{handler}"',
+                        f"RuntimeClass {name} names it, and the kubelet lists {known}: no pod of that class gets a sandbox there.",
+                        _FIX,
+                        (ObjectRef.of(node), *map(ObjectRef.of, pods), ObjectRef("RuntimeClass", "", name)),
+                        evidence=(Evidence(known, ObjectRef.of(node), "status.runtimeHandlers"),),
+                        held=held,
+                        confidence="likely",
+                    )
+
+
+def _starting(context: Context, node: str | None, handler: str) -> list[str]:
+    """Pods of a node that wait for their sandbox under a class of this handler."""
+    classes = {
+        item.name for item in context.snapshot.of("RuntimeClass", "node.k8s.io") if str(item.raw.get("handler")) == handler
+    }
+    return [
+        state.pod.key
+        for state in context.states.in_state("starting")
+        if node is not None and state.pod.node == node and state.pod.runtime_class in classes
+    ]

@@ -1,4 +1,4 @@
-"""Everything that programs said, in one place: log lines, event messages, container messages, conditions; and whose it is.
+"""Everything that programs said, in one place: log lines, event and container messages, conditions of nodes; and whose it is.
 
 A failure's text reaches a report by chance in a log, an event or a container's last message; rules look for its signature in
 all of them.
@@ -7,7 +7,7 @@ all of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +18,11 @@ from ragstow.rules.index.events import Events
 from ragstow.rules.index.logs import Logs
 from ragstow.rules.index.states import PodStates
 from ragstow.rules.model import Evidence, ObjectRef
+
+_KUBELETS = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable", "OutOfDisk"})
+"""Conditions of the kubelet and of network plugins."""
+_WELL = ("Ready", "Healthy", "OK", "Ok")
+"""Ends of the names of conditions that are True while all is well; those of problem detectors are True in trouble."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +58,19 @@ class Texts:
 
     @cached_property
     def all(self) -> tuple[Text, ...]:
-        """Every text: logs, host files, container messages, events; newest events first."""
-        return (*self._from_logs(), *self._from_states(), *self._from_events())
+        """Every text: logs, host files, container messages, conditions of nodes, events; newest events first."""
+        return (*self._from_logs(), *self._from_states(), *self._from_nodes(), *self._from_events())
 
     @cached_property
     def hits(self) -> tuple[Hit, ...]:
-        """Every signature found, in the order of texts; of one log only the last line of each signature."""
-        found: dict[tuple[str, object], Hit] = {}
+        """Every signature found, in the order of texts; of one log only the last line of each signature (and fault number)."""
+        found: dict[tuple[str, object, str | None], Hit] = {}
         for index, text in enumerate(self.all):
             for signature, pattern in self._signatures.compiled:
                 match = pattern.search(text.value)
                 if match:
-                    found[(signature.id, text.evidence.file or index)] = Hit(signature, text, match)
+                    number = match.groupdict().get("xid")
+                    found[(signature.id, text.evidence.file or index, number)] = Hit(signature, text, match)
         return tuple(found.values())
 
     def of_cause(self, *causes: str, strong: bool = False) -> tuple[Hit, ...]:
@@ -96,6 +102,21 @@ class Texts:
                     if message:
                         evidence = Evidence(message, ref, f"{where}.{part}.message")
                         yield Text(message, evidence, state.pod, container.name, node, ref, current=not state.healthy)
+
+    def _from_nodes(self) -> Iterator[Text]:
+        """What problem detectors wrote on nodes, as `Type=Status Reason: message`; not the kubelet's own conditions, nor those
+        that say that all is well."""
+        for node in self._snapshot.nodes:
+            for condition in node.status.get("conditions") or ():
+                if not isinstance(condition, Mapping):
+                    continue
+                kind, status = str(condition.get("type") or ""), str(condition.get("status") or "")
+                if kind in _KUBELETS or status != ("False" if kind.endswith(_WELL) else "True"):
+                    continue
+                reason, message = str(condition.get("reason") or ""), str(condition.get("message") or "")
+                ref = ObjectRef.of(node)
+                evidence = Evidence(f"{reason}: {message}".strip(": ") or status, ref, f"status.conditions[{kind}]")
+                yield Text(f"{kind}={status} {reason}: {message}", evidence, None, None, node, ref)
 
     def _from_events(self) -> Iterator[Text]:
         nodes = {node.name: node for node in self._snapshot.nodes}

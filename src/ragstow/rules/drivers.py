@@ -1,0 +1,55 @@
+"""What is known of the NVIDIA driver on a node: who installs it there, and what says that it is not there. Judges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ragstow.cluster.objects import Node, Pod
+from ragstow.rules.context import Context
+from ragstow.rules.index.texts import Hit
+
+_CAUSE = "driver-not-installed"
+_CHOICE, _OFF = "cloud.google.com/gke-gpu-driver-version", ("disabled",)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSigns:
+    """Signs on one node: what programs said, driver pods that fail, and a label that asks for no installer ("" for none)."""
+
+    hits: tuple[Hit, ...] = ()
+    failing: tuple[Pod, ...] = ()
+    declined: str = ""
+
+    @property
+    def absent(self) -> bool:
+        """Whether the driver is known not to be there: its pod fails, the installer is off, or a program proves it."""
+        return bool(self.failing or self.declined or any(hit.signature.strong for hit in self.hits))
+
+    def __bool__(self) -> bool:
+        return bool(self.hits or self.failing or self.declined)
+
+
+def driver_signs(context: Context, name: str) -> DriverSigns:
+    """The signs on the node of this name."""
+    return context.remember("driver-signs", lambda: _all(context)).get(name, DriverSigns())
+
+
+def _all(context: Context) -> Mapping[str, DriverSigns]:
+    said: dict[str, list[Hit]] = {}
+    for hit in context.texts.of_cause(_CAUSE):
+        if hit.text.node is not None:
+            said.setdefault(hit.text.node.name, []).append(hit)
+    broken = {hit.text.node.name for hit in context.texts.of_cause("gpu-unhealthy", strong=True) if hit.text.node is not None}
+    return {node.name: _of(context, node, said.get(node.name, []), node.name in broken) for node in context.snapshot.nodes}
+
+
+def _of(context: Context, node: Node, hits: list[Hit], broken: bool) -> DriverSigns:
+    pods = context.stack.pods("driver", node=node.name)
+    states = [(pod, context.states.of(pod)) for pod in pods]
+    failing = tuple(pod for pod, state in states if state is not None and not state.healthy)
+    runs = any(state is not None and state.healthy for _, state in states)
+    # A card that does not answer makes the driver say that it drives none.
+    kept = tuple(hit for hit in hits if hit.signature.strong or not broken)
+    choice = node.labels.get(_CHOICE, "")
+    return DriverSigns(kept, failing, f"{_CHOICE}={choice}" if choice in _OFF and not runs else "")

@@ -16,7 +16,7 @@ def _engine(image: str = "vllm/vllm-openai:v0.10.1", name: str = "vllm", gpus: i
     return container(name, image, {GPU: gpus})
 
 
-def _class(name: str = "nvidia") -> Raw:
+def runtime_class(name: str = "nvidia") -> Raw:
     return thing("RuntimeClass", name, api="node.k8s.io/v1", handler=name)
 
 
@@ -27,7 +27,7 @@ def _condition(raw: Raw, kind: str, status: str, reason: str, message: str) -> R
     return raw
 
 
-def _creating(name: str, on: str, owner: str, box: Raw = PLUGIN) -> Raw:
+def creating(name: str, on: str, owner: str, box: Raw = PLUGIN) -> Raw:
     status = stands("ContainerCreating")
     return pod(name, "gpu-operator", box, status, on, ("DaemonSet", owner), runtimeClassName="nvidia")
 
@@ -38,8 +38,8 @@ def _creating(name: str, on: str, owner: str, box: Raw = PLUGIN) -> Raw:
 @defect
 def the_journal_of_containerd_escapes_the_quotes() -> tuple[Cluster, Wanted]:
     """https://github.com/NVIDIA/gpu-operator/issues/432: no events, only the journal."""
-    c = Cluster("", node("beck", {}, PCI), _class())
-    c.add(_creating("gpu-feature-discovery-qfjgk", "beck", "gpu-feature-discovery"))
+    c = Cluster("", node("beck", {}, PCI), runtime_class())
+    c.add(creating("gpu-feature-discovery-qfjgk", "beck", "gpu-feature-discovery"))
     c.attachments["logs/beck-containerd.log"] = (
         'nov 02 18:00:58 beck containerd[10237]: time="2022-11-02T18:00:58.738797825+02:00" level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:gpu-feature-discovery-qfjgk,'
         'Namespace:gpu-operator,Attempt:2,} failed, error" error="failed to get sandbox runtime: no runtime for \\"nvidia\\" is configured"\n'
@@ -50,13 +50,13 @@ def the_journal_of_containerd_escapes_the_quotes() -> tuple[Cluster, Wanted]:
 @defect
 def containerd_2_has_no_sandbox_runtime() -> tuple[Cluster, Wanted]:
     """https://github.com/NVIDIA/gpu-operator/pull/2168, events of a must-gather."""
-    c = Cluster("", node("c2-1", {}, PCI), _class())
+    c = Cluster("", node("c2-1", {}, PCI), runtime_class())
     boxes = {
         "nvidia-operator-validator-l4754": container("nvidia-operator-validator", "x/gpu-operator-validator:v25.3.0"),
         "nvidia-dcgm-exporter-qd6vj": EXPORTER,
     }
     for name in boxes:
-        p = c.add(_creating(name, "c2-1", name.rpartition("-")[0], boxes[name]))
+        p = c.add(creating(name, "c2-1", name.rpartition("-")[0], boxes[name]))
         c.event(
             p,
             "FailedCreatePodSandBox",
@@ -73,8 +73,8 @@ def containerd_2_has_no_sandbox_runtime() -> tuple[Cluster, Wanted]:
 @defect
 def rke2_with_crio() -> tuple[Cluster, Wanted]:
     """https://github.com/NVIDIA/gpu-operator/issues/2236"""
-    c = Cluster("", node("k8s-worker-gpu-01", {}, PCI), node("k8s-worker-02", {}), _class())
-    p = c.add(_creating("nvidia-device-plugin-daemonset-0x0x0", "k8s-worker-gpu-01", "nvidia-device-plugin-daemonset"))
+    c = Cluster("", node("k8s-worker-gpu-01", {}, PCI), node("k8s-worker-02", {}), runtime_class())
+    p = c.add(creating("nvidia-device-plugin-daemonset-0x0x0", "k8s-worker-gpu-01", "nvidia-device-plugin-daemonset"))
     c.event(
         p,
         "FailedCreatePodSandBox",
@@ -89,7 +89,7 @@ def rke2_with_crio() -> tuple[Cluster, Wanted]:
 @defect
 def docker_knows_no_such_runtime() -> tuple[Cluster, Wanted]:
     """docker behind cri-dockerd; the daemon's word as in NVIDIA-NeMo/labs-molt issue 88."""
-    c = Cluster("", node("dock-1", {}, PCI), _class())
+    c = Cluster("", node("dock-1", {}, PCI), runtime_class())
     p = c.add(
         pod("llm-0", "rag", _engine(), stands("ContainerCreating"), "dock-1", ("StatefulSet", "llm"), runtimeClassName="nvidia")
     )
@@ -105,7 +105,7 @@ def docker_knows_no_such_runtime() -> tuple[Cluster, Wanted]:
 @defect
 def the_old_words_of_docker() -> tuple[Cluster, Wanted]:
     """docker before 23, and k3s with --docker."""
-    c = Cluster("", node("dock-2", {}, PCI), _class())
+    c = Cluster("", node("dock-2", {}, PCI), runtime_class())
     p = c.add(
         pod(
             "tool-0",
@@ -128,8 +128,8 @@ def the_old_words_of_docker() -> tuple[Cluster, Wanted]:
 @defect
 def the_runtime_s_binary_is_gone() -> tuple[Cluster, Wanted]:
     """Configuration left by an uninstalled toolkit: NVIDIA/gpu-operator issue 188 and others."""
-    c = Cluster("", node("mk-1", {}, PCI), _class())
-    p = c.add(_creating("nvidia-device-plugin-daemonset-1x1x1", "mk-1", "nvidia-device-plugin-daemonset"))
+    c = Cluster("", node("mk-1", {}, PCI), runtime_class())
+    p = c.add(creating("nvidia-device-plugin-daemonset-1x1x1", "mk-1", "nvidia-device-plugin-daemonset"))
     c.event(
         p,
         "FailedCreatePodSandBox",
@@ -142,8 +142,8 @@ def the_runtime_s_binary_is_gone() -> tuple[Cluster, Wanted]:
 @defect
 def the_runtime_is_not_in_the_path() -> tuple[Cluster, Wanted]:
     """k3s and k0s: the binary's name is configured and not found."""
-    c = Cluster("", node("k0-1", {}, PCI), _class())
-    p = c.add(_creating("nvdp-2x2x2", "k0-1", "nvdp"))
+    c = Cluster("", node("k0-1", {}, PCI), runtime_class())
+    p = c.add(creating("nvdp-2x2x2", "k0-1", "nvdp"))
     c.event(
         p,
         "FailedCreatePodSandBox",
@@ -156,8 +156,8 @@ def the_runtime_is_not_in_the_path() -> tuple[Cluster, Wanted]:
 @defect
 def the_node_lists_its_handlers() -> tuple[Cluster, Wanted]:
     """NVIDIA/gpu-operator issue 759 without its events: node.status.runtimeHandlers says it."""
-    c = Cluster("", node("eks-1", {}, PCI, handlers=["", "runc"]), _class())
-    c.add(_creating("nvidia-device-plugin-daemonset-3x3x3", "eks-1", "nvidia-device-plugin-daemonset"))
+    c = Cluster("", node("eks-1", {}, PCI, handlers=["", "runc"]), runtime_class())
+    c.add(creating("nvidia-device-plugin-daemonset-3x3x3", "eks-1", "nvidia-device-plugin-daemonset"))
     return c, Wanted("runtime-handler-not-configured", "Node eks-1", ("gpu-operator/nvidia-device-plugin-daemonset-3x3x3",))
 
 

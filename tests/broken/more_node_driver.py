@@ -16,7 +16,7 @@ def _engine(image: str = "vllm/vllm-openai:v0.10.1", name: str = "vllm", gpus: i
     return container(name, image, {GPU: gpus})
 
 
-def _init_fails(name: str, box: Raw, init: str, on: str, owner: str, message: str = "") -> Raw:
+def init_fails(name: str, box: Raw, init: str, on: str, owner: str, message: str = "") -> Raw:
     """A pod of the operator whose init container ends again and again."""
     made = pod(name, "gpu-operator", box, stands("PodInitializing"), on, ("DaemonSet", owner))
     made["spec"]["initContainers"] = [{"name": init, "image": "nvcr.io/nvidia/cloud-native/gpu-operator-validator:v24.9.2"}]
@@ -78,7 +78,7 @@ def the_module_does_not_compile() -> tuple[Cluster, Wanted]:
         )
     )
     c.add(
-        _init_fails(
+        init_fails(
             "nvidia-device-plugin-daemonset-ab2cd", PLUGIN, "toolkit-validation", "centos-1", "nvidia-device-plugin-daemonset"
         )
     )
@@ -108,7 +108,7 @@ def the_card_is_not_for_this_driver_branch() -> tuple[Cluster, Wanted]:
 def the_validator_finds_no_driver_on_the_host() -> tuple[Cluster, Wanted]:
     """NVIDIA/gpu-operator issues 173 and 1052: driver.enabled=false and nothing on the host."""
     c = Cluster("", node("bm-7", {}, PCI | {"nvidia.com/gpu.deploy.driver": "false"}))
-    c.add(_init_fails("nvidia-operator-validator-x2x2x", VALIDATOR, "driver-validation", "bm-7", "nvidia-operator-validator"))
+    c.add(init_fails("nvidia-operator-validator-x2x2x", VALIDATOR, "driver-validation", "bm-7", "nvidia-operator-validator"))
     c.attachments["logs/driver-validation.txt"] = (
         'time="2024-10-18T09:11:40Z" level=info msg="version: 0fe1e8db-amd64, commit: 0fe1e8d"\n'
         'time="2024-10-18T09:11:40Z" level=info msg="Attempting to validate a pre-installed driver on the host"\n'
@@ -177,7 +177,7 @@ def gke_pool_without_installer_and_a_plugin_that_waits() -> tuple[Cluster, Wante
 def the_old_driver_cannot_be_unloaded() -> tuple[Cluster, Wanted]:
     """NVIDIA/gpu-operator issue 751: k8s-driver-manager, the init container of the driver pod, fails."""
     c = Cluster("", node("mk8s", {}, PCI | {"nvidia.com/gpu.present": "true"}))
-    made = _init_fails("nvidia-driver-daemonset-m8m8m", DRIVER, "k8s-driver-manager", "mk8s", "nvidia-driver-daemonset")
+    made = init_fails("nvidia-driver-daemonset-m8m8m", DRIVER, "k8s-driver-manager", "mk8s", "nvidia-driver-daemonset")
     c.add(made)
     c.attachments["logs/k8s-driver-manager.txt"] = (
         "Getting current value of the 'nvidia.com/gpu.deploy.device-plugin' node label\n"
@@ -312,7 +312,7 @@ def the_openshift_validator_runs_a_newer_sample() -> tuple[Cluster, Wanted]:
     """https://github.com/NVIDIA/gpu-operator/issues/167"""
     c = Cluster("", node("ocp-w1", {}, PCI | {"nvidia.com/gpu.present": "true"}))
     c.add(
-        _init_fails(
+        init_fails(
             "nvidia-device-plugin-daemonset-pfrlf", PLUGIN, "toolkit-validation", "ocp-w1", "nvidia-device-plugin-daemonset"
         )
     )
@@ -417,7 +417,7 @@ def the_validator_after_an_upgrade_on_k3s() -> tuple[Cluster, Wanted]:
     c = Cluster("", node("k3s-1", {}, PCI | {"nvidia.com/gpu.present": "true"}))
     text = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown"
     c.add(
-        _init_fails(
+        init_fails(
             "nvidia-operator-validator-7k7k7", VALIDATOR, "toolkit-validation", "k3s-1", "nvidia-operator-validator", text
         )
     )

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from ragstow.cluster.objects import Node, Pod
 from ragstow.rules.context import Context
 from ragstow.rules.index.texts import Hit
+from ragstow.rules.times import parse
 
 _CAUSE = "driver-not-installed"
+_VALIDATION, _PATIENCE = "driver-validation", timedelta(minutes=10)
+"""Init container of the operator's pods that waits for a driver (gpu-operator, assets)."""
+_WAITERS = ("validator", "container-toolkit", "device-plugin", "feature-discovery", "dcgm-exporter")
 _CHOICE, _OFF = "cloud.google.com/gke-gpu-driver-version", ("disabled",)
 
 
 @dataclass(frozen=True, slots=True)
 class DriverSigns:
-    """Signs on one node: what programs said, driver pods that fail, and a label that asks for no installer ("" for none)."""
+    """Signs on one node: what programs said, driver pods that fail, a label that asks for no installer ("" for none), and pods
+    of the operator that wait for a driver where no pod brings one."""
 
     hits: tuple[Hit, ...] = ()
     failing: tuple[Pod, ...] = ()
     declined: str = ""
+    waiting: tuple[Pod, ...] = ()
 
     @property
     def absent(self) -> bool:
         """Whether the driver is known not to be there: its pod fails, the installer is off, or a program proves it."""
-        return bool(self.failing or self.declined or any(hit.signature.strong for hit in self.hits))
+        return bool(self.failing or self.declined or self.waiting or any(hit.signature.strong for hit in self.hits))
 
     def __bool__(self) -> bool:
-        return bool(self.hits or self.failing or self.declined)
+        return bool(self.hits or self.failing or self.declined or self.waiting)
 
 
 def driver_signs(context: Context, name: str) -> DriverSigns:
@@ -52,4 +59,16 @@ def _of(context: Context, node: Node, hits: list[Hit], broken: bool) -> DriverSi
     # A card that does not answer makes the driver say that it drives none.
     kept = tuple(hit for hit in hits if hit.signature.strong or not broken)
     choice = node.labels.get(_CHOICE, "")
-    return DriverSigns(kept, failing, f"{_CHOICE}={choice}" if choice in _OFF and not runs else "")
+    waiting = () if pods else tuple(pod for pod in context.stack.pods(*_WAITERS, node=node.name) if _waits(context, pod))
+    return DriverSigns(kept, failing, f"{_CHOICE}={choice}" if choice in _OFF and not runs else "", waiting)
+
+
+def _waits(context: Context, pod: Pod) -> bool:
+    """Whether the operator's init container that looks for the driver has looked in vain for long."""
+    state, since, now = context.states.of(pod), parse(pod.created), parse(context.now)
+    if state is None or since is None or now is None or now - since < _PATIENCE:
+        return False
+    return any(
+        c.name == _VALIDATION and not c.ready and c.state in ("running", "waiting") and c.reason != "PodInitializing"
+        for c in state.containers
+    )

@@ -54,12 +54,28 @@ Quiet: nvidia-smi inside lists the card
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ragstow.rules.context import Context
+from ragstow.rules.engines import gpu_limits, has_claims
 from ragstow.rules.grouping import by_workload, evidence, sure
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Finding, Fix
 from ragstow.rules.rule import Rule
+
+_RIGHTS = re.compile(r"^c 195:\d+ rw")
+"""A card in the list of devices that a cgroup allows."""
+
+
+def _counts(context: Context, hit: Hit) -> bool:
+    """Whether a sign that does not prove it alone is of a pod that was given a GPU, and is not taken back in the same text."""
+    if hit.signature.strong:
+        return True
+    pod = hit.text.pod
+    given = pod is not None and any(any(gpu_limits(item.raw).values()) or has_claims(item.raw) for item in pod.containers)
+    allowed = any(log.path == hit.text.evidence.file and any(True for _ in log.find(_RIGHTS)) for log in context.logs.all)
+    return given and not allowed
 
 
 class CgroupDeviceLost(Rule):
@@ -71,7 +87,7 @@ class CgroupDeviceLost(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that says so."""
-        for site, hits in by_workload(context, context.texts.of_cause(self.cause)):
+        for site, hits in by_workload(context, [hit for hit in context.texts.of_cause(self.cause) if _counts(context, hit)]):
             pod = site.pods[0] if site.pods else "<namespace>/<pod>"
             namespace, _, name = pod.partition("/")
             yield self.finding(

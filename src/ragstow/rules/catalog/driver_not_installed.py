@@ -104,6 +104,9 @@ class DriverNotInstalled(Rule):
                 else f"Its label says that no driver is to be installed ({wanted})."
                 if wanted
                 else "A program on the node cannot reach the driver."
+                if signs.hits
+                else f"{signs.waiting[0].key} waits for a driver, and no driver pod runs there: the host has none that works, and the operator is "
+                "told to install none or has not got to it."
             ),
             Fix(
                 "Install the driver: the cloud's node-pool option, its installer DaemonSet, or the operator with driver.enabled; read the "
@@ -119,8 +122,12 @@ class DriverNotInstalled(Rule):
                 *evidence(signs.hits),
                 *(Evidence(str(pod.status.get("phase")), ObjectRef.of(pod), "status.phase") for pod in failing[:1]),
                 *([Evidence(wanted, ObjectRef.of(node), "metadata.labels")] if wanted else []),
+                *(
+                    Evidence("not finished", ObjectRef.of(pod), "status.initContainerStatuses[driver-validation]")
+                    for pod in signs.waiting[:1]
+                ),
             ),
-            held=held,
+            held=(*(pod.key for pod in signs.waiting), *held),
             confidence="certain" if signs.hits or failing else "likely",
         )
 

@@ -75,9 +75,9 @@ from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import gpu_nodes
 
 _LISTED = re.compile(
-    r"^GPU (?P<list>\d+): .+\(UUID: |^\|\s+(?P<table>\d+)\s+\S.*\s(?:On|Off)\s+\|\s+[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:"
+    r"^GPU (?P<list>\d+): .+\(UUID: |^(?:.*\s)?(?:/dev/)?nvidia(?P<node>\d+)$|^\|\s+(?P<table>\d+)\s+\S.*\s(?:On|Off)\s+\|\s+[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:"
 )
-"""A card in the output of nvidia-smi -L, or in the table of nvidia-smi."""
+"""A card in the output of nvidia-smi -L, among the device nodes, or in the table of nvidia-smi."""
 _SLICE = re.compile(r"^\s+MIG \S+\s+Device\s+\d+: \(UUID: (?P<uuid>[^)]+)\)")
 """A slice in the output of nvidia-smi -L."""
 _MEMORY = re.compile(r"\|\s*\d+MiB\s*/\s*(?P<total>\d+)MiB\s*\|")
@@ -104,7 +104,7 @@ class GpuIsolationBypassed(Rule):
             if pod is None or context.stack.roles(pod):
                 continue
             given, slices = sum(_given(pod)), sum(_given(pod, "mig-"))
-            cards = {match["list"] or match["table"]: number for number, match in log.find(_LISTED)}
+            cards = {match["list"] or match["node"] or match["table"]: number for number, match in log.find(_LISTED)}
             parts = {match["uuid"]: number for number, match in log.find(_SLICE)} if slices == given > 0 else {}
             seen, what = (parts, "MIG slice(s)") if len(parts) > given else (cards, "GPU(s)")
             if len(seen) > given and not (_privileged(pod) and not given):

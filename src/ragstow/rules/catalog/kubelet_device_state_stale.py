@@ -45,7 +45,7 @@ Quiet: the pod runs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import Site, by_node, evidence
@@ -59,6 +59,19 @@ _FIX = Fix(
     disruption="running pods stay",
     check="new pods are admitted",
 )
+
+
+def _believed(hit: Hit) -> int:
+    """How many devices are free by the kubelet's own count."""
+    found = hit.match.groupdict()
+    if found.get("available") is not None:
+        return int(found["available"])
+    return int(found["capacity"]) - int(found["used"]) if found.get("used") is not None else 0
+
+
+def _had_ended(context: Context, hit: Hit) -> bool:
+    state = context.states.of(hit.text.pod) if hit.text.pod is not None else None
+    return state is not None and any(c.state == "terminated" and c.exit_code == 0 and not c.init for c in state.containers)
 
 
 class KubeletDeviceStateStale(Rule):
@@ -80,9 +93,12 @@ class KubeletDeviceStateStale(Rule):
             free = {
                 name: use
                 for name, use in node.resources.items()
-                if use.free > 0 and any(name in hit.text.value for hit in hits)
+                if any(name in hit.text.value and use.free > _believed(hit) for hit in hits)
             }
             if not free:
+                again = [hit for hit in hits if _had_ended(context, hit)]
+                if again:
+                    yield self._again(site, again)
                 continue
             name, use = next(iter(free.items()))
             yield self.finding(
@@ -101,6 +117,22 @@ class KubeletDeviceStateStale(Rule):
                 held=site.pods,
                 confidence="likely",
             )
+
+    def _again(self, site: Site, hits: Sequence[Hit]) -> Finding:
+        """Pods whose containers had ended well, refused when the kubelet started again and took them for new ones."""
+        return self.finding(
+            f"the kubelet on {site.node} has refused pods that had already finished",
+            "After a restart it admits the pods of its node again, finished ones too, and others hold the devices by now. Their work is done; "
+            "only their status is wrong.",
+            Fix(
+                "Delete the pods; newer kubelets leave finished pods alone.",
+                check="the owner of the pods counts them as succeeded",
+            ),
+            site.objects,
+            evidence=evidence(hits),
+            held=site.pods,
+            confidence="likely",
+        )
 
     def _unseen(self, context: Context, site: Site, hits: tuple[Hit, ...]) -> Iterator[Finding]:
         """Refusals of a kubelet whose node is not in the data: believed where no pod of the data holds what it refuses."""

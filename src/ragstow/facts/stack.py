@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from ragstow.facts.literals import required
 from ragstow.facts.table import Date, Table, Text
 
 
@@ -98,6 +99,25 @@ class Signatures:
     def compiled(self) -> tuple[tuple[Signature, re.Pattern[str]], ...]:
         """Each with its compiled pattern."""
         return tuple((row, re.compile(row.pattern)) for row in self.rows)
+
+    @cached_property
+    def _by_literal(self) -> Mapping[str, tuple[int, ...]]:
+        """Literal -> the signatures that may match in a text that holds it; "" for those that may match anywhere."""
+        table: dict[str, list[int]] = {}
+        for index, row in enumerate(self.rows):
+            for literal in sorted(required(row.pattern)) or ("",):
+                table.setdefault(literal, []).append(index)
+        return {literal: tuple(found) for literal, found in table.items()}
+
+    def search(self, text: str) -> Iterator[tuple[Signature, re.Match[str]]]:
+        """Every signature found in a text with its first match, in the order of the table."""
+        lower = text.lower()
+        candidates = {index for literal, found in self._by_literal.items() if literal in lower for index in found}
+        for index in sorted(candidates):
+            row, pattern = self.compiled[index]
+            match = pattern.search(text)
+            if match:
+                yield row, match
 
     def for_cause(self, *causes: str) -> tuple[tuple[Signature, re.Pattern[str]], ...]:
         """Those that speak for one of these causes."""

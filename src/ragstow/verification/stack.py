@@ -122,9 +122,7 @@ def _hits(text: str, facts: Facts) -> Mapping[Signature, str]:
     """
     found: dict[Signature, str] = {}
     for line in text[max(text.rfind(_REGISTERED), 0) :].splitlines():
-        for signature, pattern in facts.signatures.compiled:
-            if signature.strong and pattern.search(line):
-                found[signature] = line.strip()
+        found |= {signature: line.strip() for signature, _ in facts.signatures.search(line) if signature.strong}
     return found
 
 

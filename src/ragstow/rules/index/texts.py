@@ -66,11 +66,9 @@ class Texts:
         """Every signature found, in the order of texts; of one log only the last line of each signature (and fault number)."""
         found: dict[tuple[str, object, str | None], Hit] = {}
         for index, text in enumerate(self.all):
-            for signature, pattern in self._signatures.compiled:
-                match = pattern.search(text.value)
-                if match:
-                    number = match.groupdict().get("xid")
-                    found[(signature.id, text.evidence.file or index, number)] = Hit(signature, text, match)
+            for signature, match in self._signatures.search(text.value):
+                number = match.groupdict().get("xid")
+                found[(signature.id, text.evidence.file or index, number)] = Hit(signature, text, match)
         return tuple(found.values())
 
     def of_cause(self, *causes: str, strong: bool = False) -> tuple[Hit, ...]:

@@ -92,8 +92,8 @@ class CgroupDeviceLost(Rule):
             namespace, _, name = pod.partition("/")
             yield self.finding(
                 f"{site.words} has lost access to its GPU while running",
-                "NVML answers Unknown Error inside the container: the device rules of its cgroup are gone, as after a reload of systemd "
-                "on the node. The host itself may look healthy.",
+                "Programs inside the container cannot open the card that it was given: the device rules of its cgroup are gone, as after "
+                "a reload of systemd on the node. The host itself may look healthy.",
                 Fix(
                     "Recreate the pod now. Then hand out devices by CDI, or with device specs (compatWithCPUManager=true), so that a "
                     "reload of systemd cannot take them away again.",

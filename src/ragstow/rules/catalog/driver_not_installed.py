@@ -103,7 +103,7 @@ class DriverNotInstalled(Rule):
                 if failing
                 else f"Its label says that no driver is to be installed ({wanted})."
                 if wanted
-                else "A program on the node cannot reach the driver."
+                else f"A program on the node cannot reach the driver{_meaning(signs)}."
                 if signs.hits
                 else f"{signs.waiting[0].key} waits for a driver, and no driver pod runs there: the host has none that works, and the operator is "
                 "told to install none or has not got to it."
@@ -130,6 +130,11 @@ class DriverNotInstalled(Rule):
             held=(*(pod.key for pod in signs.waiting), *held),
             confidence="certain" if signs.hits or failing else "likely",
         )
+
+
+def _meaning(signs: DriverSigns) -> str:
+    meaning = next((hit.signature.meaning for hit in signs.hits if hit.signature.meaning), "")
+    return f": {meaning}" if meaning else ""
 
 
 def _offers(context: Context, node: Node, signs: DriverSigns) -> bool:

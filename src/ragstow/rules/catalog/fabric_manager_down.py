@@ -88,8 +88,8 @@ class FabricManagerDown(Rule):
                 continue
             yield self.finding(
                 f"the fabric manager on {site.words} is down or does not match the driver",
-                "CUDA reports that the system is not yet initialized: the NVSwitch fabric is not set up. nvidia-smi and the plugin show "
-                "all cards, but no program can use one.",
+                "The NVSwitch fabric is not set up, so that CUDA says that the system is not yet initialized (error 802): nvidia-smi and "
+                "the plugin show all cards, but no program can use one.",
                 Fix(
                     "Start the fabric manager of the driver's own version on the node; with the operator's driver restart the driver pod.",
                     command="systemctl restart nvidia-fabricmanager && systemctl status nvidia-fabricmanager   # on the node",

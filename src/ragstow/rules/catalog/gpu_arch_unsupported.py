@@ -88,7 +88,8 @@ class GpuArchUnsupported(Rule):
             )
             yield self.finding(
                 f"{site.words} runs an image that was not built for its GPU{f' ({card})' if card else ''}",
-                f"{image} holds no code for the compute capability of the card on {site.node or 'its node'}, so that it ends at start.",
+                f"{image} holds no code for the compute capability of the card on {site.node or 'its node'}, so that it ends at start "
+                "or runs without the card.",
                 Fix(
                     "Use the image that is built for this generation of cards, or keep the pod on nodes with a card that this image "
                     "supports (node affinity on nvidia.com/gpu.compute.major or nvidia.com/gpu.family).",

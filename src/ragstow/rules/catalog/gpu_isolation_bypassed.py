@@ -2,7 +2,8 @@
 
 What
     A pod without a GPU limit lists every GPU of its node. With nvidia as the default runtime the image's NVIDIA_VISIBLE_DEVICES=all (which
-    CUDA base images set) is honoured for any container. Lint flags that variable in containers that ask for no GPU.
+    CUDA base images set) is honoured for any container; a privileged container sees all cards whatever it was given; a share whose
+    memory cap (HAMi, Volcano) is not in force shows the whole card. Lint flags that variable in containers that ask for no GPU.
 
 Why
     The scheduler and the plugin know nothing of such use: memory of the rightful holder disappears, and a card can be taken by a pod

@@ -2,7 +2,8 @@
 
 What
     Allocatable is below capacity for a GPU resource, the plugin's log marks a device unhealthy (critical Xid), the kernel logs an Xid,
-    a GPU that has fallen off the bus or uncorrectable ECC errors.
+    a GPU that has fallen off the bus or uncorrectable ECC errors, or a problem detector sets a condition on the node (XidCriticalError,
+    GPUMissing, AcceleratedHardwareReady=False and their like). Xids of applications (13, 31, 43, 45, 68, 109) do not count.
 
 Why
     The slot is gone for the scheduler, and pods on the card may be broken. The plugin never marks a device healthy again by itself:
@@ -30,7 +31,7 @@ Quiet: eight of eight
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence
@@ -77,10 +78,10 @@ class GpuUnhealthy(Rule):
             )
             everything = bool(missing) and all(allocatable == 0 for _, allocatable in missing.values())
             yield self.finding(
-                f"node {name}: {what + ' are unhealthy' if what else 'the driver reports a failed GPU'}",
+                f"node {name}: {what + ' are unhealthy' if what else 'a failed GPU is reported'}{_faults(hits)}",
                 "The plugin took the device out of service and will not take it back before it restarts."
                 if missing
-                else "The log names a fault of the card or the driver.",
+                else "What programs on the node say names a fault of the card or of its link; new work may still be sent to it.",
                 Fix(
                     "Look at nvidia-smi -q and the Xid in dmesg, move the pods off the card, reset the GPU or reboot the node, then restart "
                     "the plugin pod there.",
@@ -96,7 +97,7 @@ class GpuUnhealthy(Rule):
                     ),
                     *evidence(hits),
                 ),
-                held=_held(context, name, missing),
+                held=list(dict.fromkeys((*_hit(context, hits), *_held(context, name, missing)))),
                 confidence="certain" if hits else "likely",
                 severity="critical" if everything else "high",
             )
@@ -109,6 +110,20 @@ class GpuUnhealthy(Rule):
                 evidence=evidence(strangers),
                 confidence="likely",
             )
+
+
+def _faults(hits: Iterable[Hit]) -> str:
+    numbers = sorted({int(found) for hit in hits if (found := hit.match.groupdict().get("xid"))})
+    return f" (Xid {', '.join(map(str, numbers))})" if numbers else ""
+
+
+def _hit(context: Context, hits: Iterable[Hit]) -> Iterator[str]:
+    """Pods that met the fault themselves and do not run; not those of the GPU stack, which only report it."""
+    for hit in hits:
+        pod = hit.text.pod
+        state = context.states.of(pod) if pod is not None and not context.stack.roles(pod) else None
+        if state is not None and not state.healthy:
+            yield state.pod.key
 
 
 def _held(context: Context, name: str, missing: Mapping[str, tuple[int, int]]) -> list[str]:

@@ -2,7 +2,8 @@
 
 What
     Sandboxes are not created: `no runtime for "nvidia" is configured`. The RuntimeClass names a handler that containerd or CRI-O on
-    that node does not know, mostly because the NVIDIA container toolkit has not configured it or the runtime was not restarted.
+    that node does not know, mostly because the NVIDIA container toolkit has not configured it or the runtime was not restarted; or
+    the handler is there and its program (nvidia-container-runtime) is not. Kubelets that list their handlers show it too.
 
 Why
     Every pod of that class hangs in ContainerCreating on the node, the device plugin and the operator's own pods among them.
@@ -56,17 +57,18 @@ Quiet: the pod runs, the event is old
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ragstow.rules.context import Context
-from ragstow.rules.grouping import by_node, evidence, sure
+from ragstow.rules.grouping import Site, by_node, evidence, sure
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
+_RUNTIMES = {"containerd://": "containerd", "cri-o://": "crio", "docker://": "docker"}
 _FIX = Fix(
     "Let the NVIDIA container toolkit configure the runtime, then restart the runtime (on k3s and RKE2 their own service).",
-    command="nvidia-ctk runtime configure --runtime=containerd && systemctl restart containerd   # on the node",
     disruption="restarts the container runtime of the node; running containers stay",
 )
 
@@ -87,12 +89,12 @@ class RuntimeHandlerNotConfigured(Rule):
                 for item in context.snapshot.of("RuntimeClass", "node.k8s.io")
                 if item.raw.get("handler") == handler
             ]
+            headline, explanation = _words(site, hits, handler)
             yield self.finding(
-                f'the container runtime on {site.words} has no handler "{handler}"',
-                f"RuntimeClass objects only name a handler; the runtime of each node must know it. On {site.words} it does not, so that "
-                f"no pod of that class gets a sandbox there.",
+                headline,
+                explanation,
                 replace(
-                    _FIX,
+                    _fix(context, site.node),
                     check="kubectl get node " + (site.node or "<node>") + " -o jsonpath='{.status.runtimeHandlers[*].name}'",
                 ),
                 (*site.objects, *classes),
@@ -122,12 +124,50 @@ class RuntimeHandlerNotConfigured(Rule):
                     yield self.finding(
                         f'the container runtime on node {node.name} has no handler "{handler}"',
                         f"RuntimeClass {name} names it, and the kubelet lists {known}: no pod of that class gets a sandbox there.",
-                        _FIX,
+                        _fix(context, node.name),
                         (ObjectRef.of(node), *map(ObjectRef.of, pods), ObjectRef("RuntimeClass", "", name)),
                         evidence=(Evidence(known, ObjectRef.of(node), "status.runtimeHandlers"),),
                         held=held,
                         confidence="likely",
                     )
+
+
+def _words(site: Site, hits: Iterable[Hit], handler: str) -> tuple[str, str]:
+    """Headline and explanation, after what is amiss: no handler, one without its program, or a toolkit that could write none."""
+    kinds = {hit.signature.id for hit in hits}
+    if kinds == {"runtime-binary-missing"}:
+        return (
+            f'handler "{handler}" of the container runtime on {site.words} names a program that is not there',
+            (
+                "The configuration outlived the NVIDIA container toolkit, or was written before it: the runtime knows the handler and cannot "
+                "start it."
+            ),
+        )
+    if kinds == {"toolkit-runtime"}:
+        return (
+            f"the NVIDIA container toolkit could not configure the container runtime on {site.words}",
+            (
+                f'The toolkit does not reach the runtime\'s socket or its configuration, so that the runtime has no handler "{handler}". K3s, '
+                "RKE2 and MicroK8s have theirs in other places (CONTAINERD_SOCKET, CONTAINERD_CONFIG of the toolkit)."
+            ),
+        )
+    return (
+        f'the container runtime on {site.words} has no handler "{handler}"',
+        (
+            f"RuntimeClass objects only name a handler; the runtime of each node must know it. On {site.words} it does not, so that "
+            "no pod of that class gets a sandbox there."
+        ),
+    )
+
+
+def _fix(context: Context, name: str | None) -> Fix:
+    """The fix with the command for the node's own runtime."""
+    info = next((node.status.get("nodeInfo") for node in context.snapshot.nodes if node.name == name), None)
+    version = str(info.get("containerRuntimeVersion") or "") if isinstance(info, Mapping) else ""
+    runtime = next((word for scheme, word in _RUNTIMES.items() if version.startswith(scheme)), "containerd")
+    return replace(
+        _FIX, command=f"nvidia-ctk runtime configure --runtime={runtime} && systemctl restart {runtime}   # on the node"
+    )
 
 
 def _starting(context: Context, node: str | None, handler: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ragstow.cluster.claimsmade import uses_claims, with_claims
 from ragstow.cluster.demand import pod_demand, resource_names
 from ragstow.cluster.objects import Pod, Resources
 from ragstow.cluster.release import detect
@@ -14,9 +15,11 @@ from ragstow.inventory.model import Inventory
 from ragstow.rules.context import Context, PendingVerdict
 from ragstow.rules.model import Report
 from ragstow.rules.run import diagnose
-from ragstow.scheduling.behaviours import NEWEST
+from ragstow.scheduling.behaviours import DYNAMIC_RESOURCES, NEWEST
 from ragstow.scheduling.release import Release
 from ragstow.simulate.why import Explainer
+
+_WITH_CLAIMS = Release.parse("1.34")
 
 
 def make_context(
@@ -32,6 +35,8 @@ def make_context(
         now: an RFC 3339 time; without it the moment a live cluster was read or captured, else the newest time in the snapshot.
     """
     decided_as = Release.parse(detect(snapshot, newest_recorded=str(NEWEST), asked=release).version)
+    if uses_claims(snapshot) and not DYNAMIC_RESOURCES.at(decided_as):
+        decided_as = _WITH_CLAIMS  # a beta release whose feature gate is on: decided as the first that has it by default
     return Context(
         snapshot=snapshot,
         inventory=found if found is not None else inventory(snapshot, facts),
@@ -78,11 +83,13 @@ def _requests(pod: Pod) -> Resources:
 
 def _pending(snapshot: Snapshot, release: Release) -> Callable[[Pod], PendingVerdict]:
     made: list[Explainer] = []
+    whole = with_claims(snapshot)
 
     def ask(pod: Pod) -> PendingVerdict:
         if not made:
-            made.append(Explainer(snapshot, release))
-        verdict = made[0].explain(pod)
+            made.append(Explainer(whole, release))
+        known = whole.get("Pod", pod.name, pod.namespace) if snapshot.get("Pod", pod.name, pod.namespace) is pod else None
+        verdict = made[0].explain(known if isinstance(known, Pod) else pod)
         return PendingVerdict(verdict.obstacles, verdict.plugins, verdict.feasible, verdict.message, verdict.before)
 
     return ask

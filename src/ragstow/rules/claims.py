@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragstow.cluster.build import RawObject, make
+from ragstow.cluster.claimsmade import claim_of
 from ragstow.cluster.objects import Pod
 from ragstow.cluster.snapshot import Snapshot
 from ragstow.rules.context import Context, PendingVerdict
+from ragstow.rules.model import ObjectRef
 from ragstow.rules.waiting import Waiting, waiting
 
 _GROUP = "resource.k8s.io"
@@ -18,13 +20,16 @@ DEFAULT_DRIVER = "gpu.nvidia.com"
 
 @dataclass(frozen=True, slots=True)
 class ClaimGroup:
-    """Waiting pods with claims that are not allocated: claim names, device classes, drivers, CEL expressions."""
+    """Waiting pods with claims that are not allocated: claim names, the objects to look at (a claim, else its template), device
+    classes, drivers, CEL expressions, and how many devices one pod asks for."""
 
     waiting: Waiting
     claims: tuple[str, ...]
     classes: tuple[str, ...]
     drivers: frozenset[str]
     expressions: tuple[str, ...]
+    refs: tuple[ObjectRef, ...] = ()
+    count: int = 0
 
 
 def claim_groups(context: Context) -> tuple[ClaimGroup, ...]:
@@ -33,10 +38,14 @@ def claim_groups(context: Context) -> tuple[ClaimGroup, ...]:
     for group in waiting(context):
         requests: list[Mapping[str, Any]] = []
         names: list[str] = []
+        refs: list[ObjectRef] = []
+        count = 0
         for entry in group.pod.spec.get("resourceClaims") or ():
-            name, spec = _claim(context, group, entry)
+            name, kind, spec = _claim(context, group, entry)
             names.append(name)
+            refs.append(ObjectRef(kind, group.pod.namespace, name))
             requests.extend(_requests(spec))
+            count += sum(_count(request) for request in _first(spec))
         if not names:
             names, requests = _extended(context, group)
         if names:
@@ -50,7 +59,7 @@ def claim_groups(context: Context) -> tuple[ClaimGroup, ...]:
             )
             # A class of a vendor is called after its driver, as far as classes say anything about drivers.
             drivers = frozenset(_driver(context, name) for name in classes) or frozenset({DEFAULT_DRIVER})
-            found.append(ClaimGroup(group, tuple(names), classes, drivers, expressions))
+            found.append(ClaimGroup(group, tuple(names), classes, drivers, expressions, tuple(refs), count))
     return tuple(found)
 
 
@@ -65,6 +74,18 @@ def _extended(context: Context, group: Waiting) -> tuple[list[str], list[Mapping
             names.append(name)
             requests.append({"deviceClassName": item.name, "count": group.wants[name]})
     return names, requests
+
+
+def missing_classes(context: Context, group: ClaimGroup) -> list[str]:
+    """Device classes that the claims name and the cluster does not have.
+
+    Where devices are published and the data hold no class at all, the classes were not saved; the scheduler would say that one
+    "does not exist".
+    """
+    absent = [name for name in group.classes if context.snapshot.get("DeviceClass", name, group=_GROUP) is None]
+    unsaved = context.snapshot.of("ResourceSlice", _GROUP) and not context.snapshot.of("DeviceClass", _GROUP)
+    said = " ".join(entry.value for entry in group.waiting.evidence)
+    return [name for name in absent if not unsaved or f"device class {name} does not exist" in said]
 
 
 def unclaimed(context: Context, group: Waiting) -> PendingVerdict | None:
@@ -87,29 +108,32 @@ def _holds(pod: Pod) -> bool:
     return bool(pod.spec.get("resourceClaims")) or bool(pod.status.get("extendedResourceClaimStatus"))
 
 
-def _claim(context: Context, group: Waiting, entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+def _claim(context: Context, group: Waiting, entry: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
+    """(name, kind, what it asks for) of a claim, or of the template where the claim itself is not in the data."""
     namespace = group.pod.namespace
     name = str(entry.get("resourceClaimName") or "")
     if not name:
         statuses = group.pod.status.get("resourceClaimStatuses") or ()
         name = next((str(s.get("resourceClaimName")) for s in statuses if s.get("name") == entry.get("name")), "")
     item = context.snapshot.get("ResourceClaim", name, namespace, _GROUP) if name else None
+    item = item or claim_of(context.snapshot, group.pod, entry)
     if item is not None:
-        return name, item.raw.get("spec") or {}
+        return item.name, "ResourceClaim", item.raw.get("spec") or {}
     template = str(entry.get("resourceClaimTemplateName") or "")
     found = context.snapshot.get("ResourceClaimTemplate", template, namespace, _GROUP) if template else None
-    if found is not None:
-        return name or template, (found.raw.get("spec") or {}).get("spec") or {}
-    # Partial reports hold the claim made from the template, and not the pod's status that names it.
-    made = next(
-        (
-            c
-            for c in context.snapshot.of("ResourceClaim", _GROUP)
-            if template and c.namespace == namespace and c.name.startswith(template)
-        ),
-        None,
-    )
-    return name or template, (made.raw.get("spec") or {}) if made is not None else {}
+    spec = (found.raw.get("spec") or {}).get("spec") or {} if found is not None else {}
+    return (name, "ResourceClaim", spec) if name else (template, "ResourceClaimTemplate", spec)
+
+
+def _first(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """One of the alternatives of each request: the first, which is wanted most."""
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        yield (request.get("firstAvailable") or [request.get("exactly") or request])[0]
+
+
+def _count(request: Mapping[str, Any]) -> int:
+    count = request.get("count", 1)
+    return count if isinstance(count, int) else 1
 
 
 def _requests(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

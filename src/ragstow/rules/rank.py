@@ -41,6 +41,8 @@ PRECEDENCE: Mapping[str, frozenset[str]] = {
     "dra-driver-not-ready": frozenset(
         {"driver-not-installed", "dra-selector-mismatch", "wrong-resource-name", "gpu-exhausted"}
     ),
+    "device-plugin-duplicate": _WAITS | {"sharing-config-not-applied", "gpu-memory-oversubscribed"},
+    "device-plugin-dra-conflict": _WAITS | {"gpu-memory-oversubscribed", "gpu-memory-insufficient", "dra-selector-mismatch"},
     "device-plugin-not-scheduled": _WAITS | {"driver-not-installed", "missing-toleration"},
     "driver-not-installed": _WAITS | {"gpu-unhealthy"},
     "gpu-limit-missing": frozenset({"runtimeclass-missing"}),

@@ -53,12 +53,18 @@ Quiet: plugin and GFD of one chart share image and labels
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
+from ragstow.rules.daemonsets import ineligible
+from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import unserved
+
+_ROLES = ("device-plugin", "hami-device-plugin")
+_OPERATOR = "nvidia.com/gpu.deploy.device-plugin"
 
 
 class DevicePluginDuplicate(Rule):
@@ -71,13 +77,12 @@ class DevicePluginDuplicate(Rule):
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each pair of plugins, with the nodes they share."""
         nodes: dict[tuple[ObjectRef, ...], list[tuple[str, tuple[Pod, ...]]]] = {}
+        reach = _reach(context)
         for node in context.snapshot.nodes:
             pods = [
-                pod
-                for pod in context.stack.pods("device-plugin", "hami-device-plugin", node=node.name)
-                if not pod.finished and not pod.deleted
+                pod for pod in context.stack.pods(*_ROLES, node=node.name) if not pod.finished and not pod.deleted and pod.live
             ]
-            owners = tuple(sorted({context.owners.workload(pod) for pod in pods}))
+            owners = tuple(sorted({context.owners.workload(pod) for pod in pods} | set(reach.get(node.name, ()))))
             if len(owners) > 1:
                 nodes.setdefault(owners, []).append((node.name, tuple(pods)))
         for owners, places in nodes.items():
@@ -88,13 +93,41 @@ class DevicePluginDuplicate(Rule):
                 Fix(
                     "Keep one: uninstall the other, or switch it off on these nodes.",
                     command=f"kubectl label node {' '.join(names[:10])} nvidia.com/gpu.deploy.device-plugin=false --overwrite   # the operator's"
-                    if context.snapshot.of("ClusterPolicy", "nvidia.com")
+                    if any(_OPERATOR in str(template(item).get("nodeSelector")) for item in context.stack.workloads(*_ROLES))
+                    or context.snapshot.of("ClusterPolicy", "nvidia.com")
                     else "",
                     disruption="running pods keep their devices",
                     check="one plugin pod for each node; allocatable stays",
                 ),
                 (*owners, *(ObjectRef("Node", "", name) for name in names)),
-                evidence=[
-                    Evidence(pod.key, ObjectRef("Node", "", name), "plugin pod") for name, pods in places[:2] for pod in pods
-                ],
+                evidence=(
+                    *(
+                        Evidence(pod.key, ObjectRef("Node", "", name), "plugin pod")
+                        for name, pods in places[:2]
+                        for pod in pods
+                    ),
+                    *(
+                        Evidence("wants a pod on " + ", ".join(names[:5]), owner, "status.desiredNumberScheduled")
+                        for owner in owners
+                        if not any(context.owners.workload(pod) == owner for _, pods in places for pod in pods)
+                    ),
+                ),
+                held=[key for group in unserved(context, names) for key in group.held],
             )
+
+
+def _reach(context: Context) -> dict[str, list[ObjectRef]]:
+    """Node -> plugin DaemonSets that have pods and may run there, where the data hold none of their pods."""
+    found: dict[str, list[ObjectRef]] = {}
+    present = {context.owners.workload(pod) for pod in context.stack.pods(*_ROLES)}
+    for item in context.stack.workloads(*_ROLES):
+        status = item.raw.get("status")
+        number = status.get("currentNumberScheduled") if isinstance(status, Mapping) else None
+        if item.kind != "DaemonSet" or ObjectRef.of(item) in present or not isinstance(number, int):
+            continue
+        refused = ineligible(context, item)
+        nodes = [node.name for node in context.snapshot.nodes if node.name not in refused]
+        if number == len(nodes):  # else the nodes of the data are not all of them, and which have a pod is not told
+            for name in nodes:
+                found.setdefault(name, []).append(ObjectRef.of(item))
+    return found

@@ -47,6 +47,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_workload, evidence
 from ragstow.rules.model import Finding, Fix
@@ -65,22 +66,16 @@ class DevicePluginStartRace(Rule):
         hits = [
             hit
             for hit in context.texts.of_cause(self.cause)
-            if hit.text.pod is not None
-            and hit.text.pod.phase == "Failed"
-            and any(
-                node.name == hit.text.pod.node
-                and node.resources
-                and all(u.allocatable == u.capacity > 0 for u in node.resources.values() if u.capacity)
-                for node in context.inventory.nodes
-            )
+            if hit.text.pod is not None and hit.text.pod.phase == "Failed" and _offers_now(context, hit.text.pod)
         ]
         for site, members in by_workload(context, hits):
             pod = site.pods[0]
             namespace, _, name = pod.partition("/")
             yield self.finding(
                 f"{site.words} was rejected on {site.node} before the device plugin had registered its GPUs",
-                "The kubelet admitted the pod while no healthy device was registered, as after a reboot. The node offers its GPUs now; the "
-                "failed pod is not tried again.",
+                "The kubelet admitted the pod while no healthy device was registered, as after a reboot. "
+                + ("The node offers its GPUs now; the" if _known(context, site.node) else "The")
+                + " failed pod is not tried again.",
                 Fix(
                     "Delete the failed pod; a controller (or you) makes a new one.",
                     command=f"kubectl -n {namespace} delete pod {name}",
@@ -90,5 +85,20 @@ class DevicePluginStartRace(Rule):
                 site.objects,
                 evidence=evidence(members),
                 held=site.pods,
-                confidence="likely",
+                confidence="likely" if _known(context, site.node) else "possible",
             )
+
+
+def _offers_now(context: Context, pod: Pod) -> bool:
+    """Whether the pod's node offers all its GPUs by now, or nothing is told of it.
+
+    A node that is not in the data says nothing against it; a fault of the card would stand in the log of plugin or kernel.
+    """
+    node = context.inventory.find(pod.node or "")
+    if node is None:
+        return not context.texts.of_cause("gpu-unhealthy", strong=True)
+    return bool(node.resources) and all(use.allocatable == use.capacity > 0 for use in node.resources.values() if use.capacity)
+
+
+def _known(context: Context, node: str | None) -> bool:
+    return context.inventory.find(node or "") is not None

@@ -65,7 +65,7 @@ import difflib
 from collections.abc import Iterator
 
 from ragstow.cluster.objects import KubeObject
-from ragstow.rules.claims import ClaimGroup, claim_groups
+from ragstow.rules.claims import ClaimGroup, claim_groups, missing_classes
 from ragstow.rules.context import Context
 from ragstow.rules.daemonsets import ineligible, looks_like_gpu_node
 from ragstow.rules.grouping import by_node, evidence, sure
@@ -91,7 +91,8 @@ class DraDriverNotReady(Rule):
             return
         drivers = [item for item in context.stack.workloads("dra-driver") if item.kind == "DaemonSet"]
         classes = sorted({name for group in groups for name in group.classes})
-        absent = [name for name in classes if context.snapshot.get("DeviceClass", name, group=_GROUP) is None]
+        gone = {name for group in groups for name in missing_classes(context, group)}
+        absent = [name for name in classes if name in gone]
         refused = {node: why for item in drivers for node, why in ineligible(context, item).items()}
         nodes = [node for node in context.snapshot.nodes if looks_like_gpu_node(context, node)]
         why = (
@@ -154,7 +155,7 @@ class DraDriverNotReady(Rule):
             )
 
     def _without_driver(self, context: Context, group: ClaimGroup) -> bool:
-        if any(context.snapshot.get("DeviceClass", name, group=_GROUP) is None for name in group.classes):
+        if missing_classes(context, group):
             return True
         if any(group.waiting.only(context.inventory.node(name), CLAIMS) for name in _unserved_nodes(context)):
             return True  # a node that would take the pod has cards, and its driver has published none

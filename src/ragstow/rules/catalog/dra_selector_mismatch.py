@@ -57,15 +57,18 @@ Quiet: the card is there, and held by a pod of its own
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
-from ragstow.cluster.dra import claims, devices
-from ragstow.rules.claims import claim_groups, unclaimed
+from ragstow.cluster.dra import PublishedDevice, claims, devices
+from ragstow.rules.claims import ClaimGroup, claim_groups, missing_classes, unclaimed
 from ragstow.rules.context import Context, PendingVerdict
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
-_GROUP = "resource.k8s.io"
+_ATTRIBUTE = re.compile(r"""attributes\[['"][^'"]+['"]\]\.(?:\?\.?)?(\w+)""")
+_ERROR = "CEL runtime error"
+_FEW = 4
 
 
 class DraSelectorMismatch(Rule):
@@ -79,9 +82,7 @@ class DraSelectorMismatch(Rule):
         """One finding for each workload whose claim no published device satisfies although some are free."""
         held = {device for claim in claims(context.snapshot) for device in claim.devices}
         for group in claim_groups(context):
-            if group.waiting.verdict.feasible or any(
-                context.snapshot.get("DeviceClass", name, group=_GROUP) is None for name in group.classes
-            ):
+            if group.waiting.verdict.feasible or missing_classes(context, group):
                 continue
             published = [device for driver in sorted(group.drivers) for device in devices(context.snapshot, driver)]
             free = [device for device in published if device.id not in held]
@@ -92,24 +93,41 @@ class DraSelectorMismatch(Rule):
             if _satisfied(empty, {device.node for device in published}) or (empty is None and not free):
                 continue  # devices that satisfy it exist: others hold them, or something else keeps the pod off their nodes
             products = sorted({str(device.attributes.get("productName", device.id.device)) for device in published})
-            claim_refs = [ObjectRef("ResourceClaim", group.waiting.pod.namespace, name) for name in group.claims]
             yield self.finding(
                 f"{group.waiting.workload}: no published device satisfies its claim; {len(free)} of {len(published)} are free",
-                f"Published: {', '.join(products[:6])}. The claim's selectors, count or constraints leave none of them, even if all were free.",
+                f"Published: {', '.join(products[:6])}. The claim's selectors, count or constraints leave none of them, even if all were free."
+                + "".join(f" {sentence}." for sentence in _why(group, published)),
                 Fix(
                     "Compare the selectors of claim and class with the attributes of the devices, and relax what none satisfies.",
                     command="kubectl get resourceslices -o yaml   # attributes and capacity of every device",
                     check="the claim is allocated, the pod gets a node",
                 ),
-                (*group.waiting.objects, *claim_refs, *(ObjectRef("DeviceClass", "", name) for name in group.classes)),
+                (*group.waiting.objects, *group.refs, *(ObjectRef("DeviceClass", "", name) for name in group.classes)),
                 evidence=(
                     *group.waiting.evidence,
-                    *(Evidence(text, claim_refs[0] if claim_refs else None, "spec.devices") for text in group.expressions[:3]),
+                    *(Evidence(text, group.refs[0] if group.refs else None, "spec.devices") for text in group.expressions[:3]),
                 ),
                 held=group.waiting.held,
                 since=group.waiting.since,
                 confidence="likely" if empty is None else "certain",
             )
+
+
+def _why(group: ClaimGroup, published: Sequence[PublishedDevice]) -> Iterator[str]:
+    """What can be seen without evaluating expressions: errors that the scheduler tells, attributes and numbers."""
+    told = (text for items in group.waiting.verdict.refused.values() for item in items for text in item.texts if _ERROR in text)
+    yield from dict.fromkeys(text[:300] for text in told)
+    for name in dict.fromkeys(name for text in group.expressions for name in _ATTRIBUTE.findall(text)):
+        values = sorted({str(device.attributes[name]) for device in published if name in device.attributes})
+        if not values:
+            yield f"No published device has the attribute {name}"
+        elif len(values) <= _FEW:
+            yield f"{name} is {', '.join(values)} on them"
+    per_node: dict[str | None, int] = {}
+    for device in published:
+        per_node[device.node] = per_node.get(device.node, 0) + 1
+    if group.count > max(per_node.values(), default=0):
+        yield f"It asks for {group.count} devices; no node has more than {max(per_node.values(), default=0)}"
 
 
 def _satisfied(empty: PendingVerdict | None, publishing: set[str | None]) -> bool:

@@ -23,6 +23,8 @@ _KUBELETS = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure",
 """Conditions of the kubelet and of network plugins."""
 _WELL = ("Ready", "Healthy", "OK", "Ok")
 """Ends of the names of conditions that are True while all is well; those of problem detectors are True in trouble."""
+_OPERATED = ("ClusterPolicy", "NVIDIADriver", "GPUCluster")
+_NOT_WELL = (("Error", "True"), ("Ready", "False"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,15 @@ class Texts:
 
     @cached_property
     def all(self) -> tuple[Text, ...]:
-        """Every text: logs, host files, container messages, conditions of nodes, events; newest events first."""
-        return (*self._from_logs(), *self._from_states(), *self._from_nodes(), *self._from_events())
+        """Every text: logs, host files, container messages, conditions of nodes and of operators' objects, events; newest events
+        first."""
+        return (
+            *self._from_logs(),
+            *self._from_states(),
+            *self._from_nodes(),
+            *self._from_operators(),
+            *self._from_events(),
+        )
 
     @cached_property
     def hits(self) -> tuple[Hit, ...]:
@@ -115,6 +124,18 @@ class Texts:
                 ref = ObjectRef.of(node)
                 evidence = Evidence(f"{reason}: {message}".strip(": ") or status, ref, f"status.conditions[{kind}]")
                 yield Text(f"{kind}={status} {reason}: {message}", evidence, None, None, node, ref)
+
+    def _from_operators(self) -> Iterator[Text]:
+        """What operators write into the conditions of their own objects when they cannot do their work."""
+        for kind in _OPERATED:
+            for item in self._snapshot.of(kind, "nvidia.com"):
+                status = item.raw.get("status")
+                conditions = status.get("conditions") if isinstance(status, Mapping) else None
+                for condition in conditions if isinstance(conditions, list) else ():
+                    message = condition.get("message") if isinstance(condition, Mapping) else None
+                    if message and (condition.get("type"), condition.get("status")) in _NOT_WELL:
+                        ref = ObjectRef.of(item)
+                        yield Text(str(message), Evidence(str(message), ref, "status.conditions"), about=ref)
 
     def _from_events(self) -> Iterator[Text]:
         nodes = {node.name: node for node in self._snapshot.nodes}

@@ -104,6 +104,12 @@ def shares(text: str) -> bool:
     return said.effective is not None and bool(said.effective.sharing.active.replicated)
 
 
+def shares_by_mps(text: str) -> bool:
+    """Whether a valid configuration shares cards by MPS."""
+    said = verdict.plugin(text, env=_INSTALLED)
+    return said.effective is not None and said.effective.sharing.mps is not None and said.effective.sharing.mps.replicated
+
+
 def effective(text: str) -> Config | None:
     """What is written, as the plugin takes it; None where it refuses the file."""
     return verdict.plugin(text, env=_INSTALLED).config

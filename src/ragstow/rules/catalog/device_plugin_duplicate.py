@@ -82,7 +82,7 @@ class DevicePluginDuplicate(Rule):
             pods = [
                 pod for pod in context.stack.pods(*_ROLES, node=node.name) if not pod.finished and not pod.deleted and pod.live
             ]
-            owners = tuple(sorted({context.owners.workload(pod) for pod in pods} | set(reach.get(node.name, ()))))
+            owners = tuple(sorted({_plugin(context, pod) for pod in pods} | set(reach.get(node.name, ()))))
             if len(owners) > 1:
                 nodes.setdefault(owners, []).append((node.name, tuple(pods)))
         for owners, places in nodes.items():
@@ -109,17 +109,27 @@ class DevicePluginDuplicate(Rule):
                     *(
                         Evidence("wants a pod on " + ", ".join(names[:5]), owner, "status.desiredNumberScheduled")
                         for owner in owners
-                        if not any(context.owners.workload(pod) == owner for _, pods in places for pod in pods)
+                        if not any(_plugin(context, pod) == owner for _, pods in places for pod in pods)
                     ),
                 ),
                 held=[key for group in unserved(context, names) for key in group.held],
             )
 
 
+def _plugin(context: Context, pod: Pod) -> ObjectRef:
+    """The DaemonSet of a plugin's pod, itself where it has none."""
+    name = context.owners.replica_set(pod)
+    return (
+        ObjectRef(pod.controller.kind if pod.controller is not None else "DaemonSet", pod.namespace, name)
+        if name
+        else ObjectRef.of(pod)
+    )
+
+
 def _reach(context: Context) -> dict[str, list[ObjectRef]]:
     """Node -> plugin DaemonSets that have pods and may run there, where the data hold none of their pods."""
     found: dict[str, list[ObjectRef]] = {}
-    present = {context.owners.workload(pod) for pod in context.stack.pods(*_ROLES)}
+    present = {_plugin(context, pod) for pod in context.stack.pods(*_ROLES)}
     for item in context.stack.workloads(*_ROLES):
         status = item.raw.get("status")
         number = status.get("currentNumberScheduled") if isinstance(status, Mapping) else None

@@ -207,6 +207,9 @@ class DevicePluginNotScheduled(Rule):
             return False
         if looks_like_gpu_node(context, node):
             return True
+        if not context.snapshot.pods:
+            # A report about the plugin itself: who wrote it expects a pod of it on the nodes that he shows.
+            return all(_wants_none(plugin) for plugin in plugins) and node in (_workers(context) or context.snapshot.nodes)
         return bool(groups) and node.name == context.remember("lone-node", lambda: _lone(context))
 
     def _finding(
@@ -277,9 +280,14 @@ def _lone(context: Context) -> str:
     """Without any sign of a GPU on any node, the only node that waiting pods could use is believed to have one; "" for none."""
     if any(looks_like_gpu_node(context, node) for node in context.snapshot.nodes):
         return ""
-    workers = _workers(context)
+    workers = _workers(context) or list(context.snapshot.nodes)
     usable = [node.name for node in workers if unserved(context, [node.name])] if len(workers) <= _FEW else []
     return usable[0] if len(usable) == 1 else ""
+
+
+def _wants_none(plugin: KubeObject) -> bool:
+    status = plugin.raw.get("status")
+    return isinstance(status, dict) and status.get("desiredNumberScheduled") == 0
 
 
 def _workers(context: Context) -> list[Node]:

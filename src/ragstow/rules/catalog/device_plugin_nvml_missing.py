@@ -56,6 +56,7 @@ from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
 from ragstow.rules.drivers import driver_signs
 from ragstow.rules.grouping import by_node, evidence, sure
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import unserved
@@ -73,7 +74,7 @@ class DevicePluginNvmlMissing(Rule):
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each node whose plugin cannot load NVML while it offers no GPU."""
         said: set[str] = set()
-        for site, hits in by_node(context.texts.of_cause(self.cause)):
+        for site, hits in by_node(hit for hit in context.texts.of_cause(self.cause) if not _of_claims(context, hit)):
             said.add(site.node or "")
             if site.node and (_serves(context, site.node) or driver_signs(context, site.node).absent):
                 continue  # an old log: the plugin serves by now; or a node without driver, which no plugin can help
@@ -166,6 +167,11 @@ class DevicePluginNvmlMissing(Rule):
                 held=[key for group in unserved(context, nodes) for key in group.held],
                 confidence="likely",
             )
+
+
+def _of_claims(context: Context, hit: Hit) -> bool:
+    """Whether the DRA driver says it, which is another program's matter."""
+    return hit.text.pod is not None and "dra-driver" in context.stack.roles(hit.text.pod)
 
 
 def _serves(context: Context, node: str) -> bool:

@@ -64,6 +64,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
+from ragstow.cluster.dra import devices
 from ragstow.cluster.objects import KubeObject
 from ragstow.rules.claims import ClaimGroup, claim_groups, missing_classes
 from ragstow.rules.context import Context
@@ -74,6 +75,7 @@ from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import AFFINITY, CLAIMS
 
 _GROUP = "resource.k8s.io"
+_BY_SELECTOR = "CEL runtime error"
 
 
 class DraDriverNotReady(Rule):
@@ -159,9 +161,9 @@ class DraDriverNotReady(Rule):
             return True
         if any(group.waiting.only(context.inventory.node(name), CLAIMS) for name in _unserved_nodes(context)):
             return True  # a node that would take the pod has cards, and its driver has published none
-        return not any(
-            (item.raw.get("spec") or {}).get("driver") in group.drivers for item in context.snapshot.of("ResourceSlice", _GROUP)
-        )
+        if any(_BY_SELECTOR in entry.value for entry in group.waiting.evidence):
+            return False  # a selector was evaluated on a device: devices are published, if not in the data
+        return not any(devices(context.snapshot, driver) for driver in group.drivers)
 
 
 def _unserved_nodes(context: Context) -> tuple[str, ...]:

@@ -47,13 +47,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragstow.rules.configs import ConfigText, config_texts, shares_by_mps
 from ragstow.rules.context import Context
+from ragstow.rules.engines import is_device
 from ragstow.rules.grouping import by_node, evidence, sure
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import gpu_nodes, unserved
 
 _CAPABLE = "nvidia.com/mps.capable"
+_DRA = "dra-driver"
 
 
 class MpsNotReady(Rule):
@@ -68,20 +72,39 @@ class MpsNotReady(Rule):
         idle = {node.name for node in gpu_nodes(context) if not any(use.capacity for use in node.resources.values())}
         served = {node.name for node in gpu_nodes(context)} - idle
         said: set[str] = set()
-        for site, hits in by_node(context.texts.of_cause(self.cause, strong=True)):
+        strong = context.texts.of_cause(self.cause, strong=True)
+        yield from self._of_claims([hit for hit in strong if hit.signature.software == _DRA])
+        for site, hits in by_node(hit for hit in strong if hit.signature.software != _DRA):
             if site.node in served or (site.node is None and served and not idle):
                 continue
             said.add(site.node or "")
             yield self._finding(context, site.node, (*site.objects,), evidence(hits), sure(hits) == "certain")
         for name in sorted(idle - said):
-            wants = context.inventory.node(name).config
-            sharing = (wants.config or {}).get("sharing", {}) if wants is not None else {}
             daemons = context.stack.pods("mps-daemon", node=name)
             runs = any((state := context.states.of(pod)) is not None and state.healthy for pod in daemons)
-            if sharing.get("mps", {}).get("resources") and not runs:
+            if _wants_mps(context, name) and not runs:
                 yield self._finding(context, name, (ObjectRef("Node", "", name), *map(ObjectRef.of, daemons)), (), True)
 
         yield from self._clients(context)
+
+    def _of_claims(self, hits: list[Hit]) -> Iterator[Finding]:
+        """Claims that ask for MPS, whose daemon the DRA driver cannot bring up."""
+        for site, members in by_node(hit for hit in hits if hit.text.pod is not None):
+            yield self.finding(
+                f"the MPS control daemon that a claim asks for does not come up on {site.words}",
+                "The DRA driver makes a Deployment of the daemon for the claim, and prepares the pod's devices when its pod is ready: "
+                + members[0].text.value.strip()[:300],
+                Fix(
+                    "Look at that Deployment in the driver's namespace: its pod may be forbidden (service account, security constraints), not "
+                    "scheduled, or the driver may not be allowed to read it.",
+                    command="kubectl get deployments,pods -A | grep mps-control-daemon",
+                    check="the pod's containers start by themselves at the next retry",
+                ),
+                site.objects,
+                evidence=evidence(members),
+                held=site.pods,
+                confidence=sure(members),
+            )
 
     def _clients(self, context: Context) -> Iterator[Finding]:
         """Pods on nodes with MPS shares whose programs find the cards busy: they do not reach the daemon."""
@@ -91,8 +114,13 @@ class MpsNotReady(Rule):
             if not hit.signature.strong
             and hit.text.pod is not None
             and not context.stack.roles(hit.text.pod)
-            and hit.text.node is not None
-            and context.inventory.node(hit.text.node.name).sharing == "mps"
+            and (
+                context.inventory.node(hit.text.node.name).sharing == "mps"
+                if hit.text.node is not None
+                else bool(_mps_texts(context)) and any(map(is_device, context.requests(hit.text.pod)))
+            )
+            and (state := context.states.of(hit.text.pod)) is not None
+            and not state.healthy
         ]
         for site, members in by_node(hits):
             yield self.finding(
@@ -138,3 +166,29 @@ class MpsNotReady(Rule):
             held=[key for group in unserved(context, [node] if node else ()) for key in group.held],
             confidence="certain" if certain else "likely",
         )
+
+
+def _wants_mps(context: Context, name: str) -> bool:
+    """Whether the node's plugin shares by MPS: by the configuration it is given, else, where that cannot be followed, by the only
+    kind of configuration there is for a plugin that runs beside an MPS daemon without pods."""
+    wants = context.inventory.node(name).config
+    if wants is not None and wants.config is not None:
+        return bool(((wants.config.get("sharing") or {}).get("mps") or {}).get("resources"))
+    idle = [item for item in context.stack.workloads("mps-daemon") if not (item.raw.get("status") or {}).get("numberReady")]
+    plugins = [item for item in context.stack.workloads("device-plugin") if (item.raw.get("status") or {}).get("numberReady")]
+    spaces = {item.namespace for item in idle} & {item.namespace for item in plugins}
+    texts = [
+        config
+        for config in config_texts(context.snapshot.of("ConfigMap"))
+        if config.kind == "plugin" and config.map.namespace in spaces
+    ]
+    return bool(texts) and all(config in _mps_texts(context) for config in texts)
+
+
+def _mps_texts(context: Context) -> list[ConfigText]:
+    """Plugin configurations that share by MPS."""
+    return [
+        config
+        for config in config_texts(context.snapshot.of("ConfigMap"))
+        if config.kind == "plugin" and shares_by_mps(config.text)
+    ]

@@ -66,6 +66,7 @@ from ragstow.inventory.state import shared_as
 from ragstow.rules.configs import ConfigText, config_texts, given, shares, trouble
 from ragstow.rules.context import Context
 from ragstow.rules.fixes import template_patch
+from ragstow.rules.grouping import by_workload, evidence
 from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
@@ -87,6 +88,7 @@ class SharingConfigNotApplied(Rule):
         """One finding for each ConfigMap whose sharing no node runs with, where a plugin should have taken it, or could."""
         yield from self._stale(context)
         yield from self._unselected(context)
+        yield from self._elsewhere(context)
         served = [node for node in gpu_nodes(context) if any(use.capacity for use in node.resources.values())]
         if not served or any(node.sharing in ("time-slicing", "mps") for node in served):
             return
@@ -217,6 +219,38 @@ class SharingConfigNotApplied(Rule):
                     held=held,
                     severity="high",
                 )
+
+    def _elsewhere(self, context: Context) -> Iterator[Finding]:
+        """Plugin pods that cannot start, since their ConfigMap is not in their namespace."""
+        hits = [
+            hit
+            for hit in context.texts.of_cause(self.cause)
+            if hit.text.pod is not None
+            and "device-plugin" in context.stack.roles(hit.text.pod)
+            and context.snapshot.get("ConfigMap", hit.match["name"], hit.text.pod.namespace) is None
+        ]
+        for site, members in by_workload(context, hits):
+            name = members[0].match["name"]
+            space = members[0].text.pod.namespace if members[0].text.pod is not None else ""
+            there = [item for item in context.snapshot.of("ConfigMap") if item.name == name]
+            yield self.finding(
+                f"{site.words} cannot start: ConfigMap {name} is not in its namespace {space}"
+                + (f", it is in {there[0].namespace}" if there else ""),
+                "A pod mounts ConfigMaps of its own namespace only; until it is there the plugin waits, and its node offers no GPU.",
+                Fix(
+                    f"Create the ConfigMap {name} in namespace {space}, or name one that is there.",
+                    command=f"kubectl -n {there[0].namespace} get configmap {name} -o yaml "
+                    f"| sed 's/namespace: {there[0].namespace}/namespace: {space}/' | kubectl apply -f -"
+                    if there
+                    else f"kubectl -n {space} get configmaps",
+                    check=f"kubectl -n {space} get pods   # the plugin pods start by themselves",
+                ),
+                (*site.objects, *map(ObjectRef.of, there)),
+                evidence=evidence(members),
+                held=[key for group in unserved(context, [site.node] if site.node else ()) for key in group.held],
+                confidence="certain" if there else "likely",
+                severity="high",
+            )
 
     def _why(self, context: Context, item: KubeObject, plain: list[ConfigText], served: list[NodeGpus]) -> list[Evidence]:
         found: list[Evidence] = []

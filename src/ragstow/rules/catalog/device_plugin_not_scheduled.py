@@ -280,8 +280,10 @@ def _lone(context: Context) -> str:
     """Without any sign of a GPU on any node, the only node that waiting pods could use is believed to have one; "" for none."""
     if any(looks_like_gpu_node(context, node) for node in context.snapshot.nodes):
         return ""
-    workers = _workers(context) or list(context.snapshot.nodes)
-    usable = [node.name for node in workers if unserved(context, [node.name])] if len(workers) <= _FEW else []
+    if len(context.snapshot.nodes) > _FEW:
+        return ""
+    usable = [node.name for node in _workers(context) if unserved(context, [node.name])]
+    usable = usable or [node.name for node in context.snapshot.nodes if unserved(context, [node.name])]
     return usable[0] if len(usable) == 1 else ""
 
 

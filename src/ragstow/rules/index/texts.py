@@ -60,8 +60,8 @@ class Texts:
 
     @cached_property
     def all(self) -> tuple[Text, ...]:
-        """Every text: logs, host files, container messages, conditions of nodes and of operators' objects, events; newest events
-        first."""
+        """Every text: logs, host files, container messages, conditions of nodes and of operators' objects, events; newest
+        events first."""
         return (
             *self._from_logs(),
             *self._from_states(),

@@ -6,6 +6,7 @@ from broken import (
     DEFECTS,
     dra,
     kinds_defects,
+    more_node_clusters,
     more_node_devices,
     more_node_driver,
     more_node_reports,
@@ -23,6 +24,7 @@ from broken import (
 MODULES = (
     dra,
     kinds_defects,
+    more_node_clusters,
     more_node_devices,
     more_node_driver,
     more_node_reports,

@@ -77,6 +77,13 @@ def _validating() -> Cluster:
     return c
 
 
+def _unused() -> Cluster:
+    """A GPU node that offers nothing, and nobody waits for it."""
+    c = Cluster("", node("spare", {}, PCI))
+    c.add(pod("nvdp-aaaaa", "kube-system", PLUGIN, runs(), "spare", ("DaemonSet", "nvdp")))
+    return c
+
+
 QUIET: dict[str, Callable[[], Cluster]] = {
     "Xids of applications": lambda: _logs(
         "h1-dmesg.txt",
@@ -134,4 +141,5 @@ QUIET: dict[str, Callable[[], Cluster]] = {
     "a share whose cap is in force": _capped,
     "a pod that starts under a handler that is there": _starting,
     "an operator that has just begun": _validating,
+    "a GPU node that nobody waits for": _unused,
 }

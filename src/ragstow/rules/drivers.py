@@ -8,12 +8,16 @@ from datetime import timedelta
 
 from ragstow.cluster.objects import Node, Pod
 from ragstow.rules.context import Context
+from ragstow.rules.daemonsets import looks_like_gpu_node
 from ragstow.rules.index.texts import Hit
 from ragstow.rules.times import parse
 
 _CAUSE = "driver-not-installed"
 _VALIDATION, _PATIENCE = "driver-validation", timedelta(minutes=10)
 """Init container of the operator's pods that waits for a driver (gpu-operator, assets)."""
+_HASTE, _DEPLOY = timedelta(minutes=1), "nvidia.com/gpu.deploy.driver"
+"""Where the node's label says that the operator brings no driver, there is nothing to wait for."""
+_EXPLAINED = ("nvidia.com/cuda.", "nvidia.com/mig.config", "nvidia.com/device-plugin.config")
 _WAITERS = ("validator", "container-toolkit", "device-plugin", "feature-discovery", "dcgm-exporter")
 _CHOICE, _OFF = "cloud.google.com/gke-gpu-driver-version", ("disabled",)
 
@@ -42,6 +46,35 @@ def driver_signs(context: Context, name: str) -> DriverSigns:
     return context.remember("driver-signs", lambda: _all(context)).get(name, DriverSigns())
 
 
+def idle_plugin(context: Context, node: Node) -> bool:
+    """Whether a node looks like a GPU node and runs a plugin that is well and offers nothing, while no label, condition or text
+    about the node explains it (a layout or configuration being applied, a driver that discovery has seen)."""
+    plugins = context.stack.pods("device-plugin", node=node.name)
+    states = [context.states.of(pod) for pod in plugins]
+    found = context.inventory.node(node.name)
+    return (
+        bool(plugins)
+        and all(state is not None and state.healthy for state in states)
+        and not node.unschedulable
+        and found.sharing != "dra"
+        and not any(use.capacity for use in found.resources.values())
+        and not any(key.startswith(_EXPLAINED) for key in node.labels)
+        and not any(value.startswith("paused-for") for value in node.labels.values())
+        and node.name not in context.remember("spoken-nodes", lambda: _spoken(context))
+        and looks_like_gpu_node(context, node)
+    )
+
+
+def outside_runtime(context: Context, plugin: Pod) -> bool:
+    """Whether a plugin does not use the RuntimeClass of the NVIDIA runtime that the cluster has."""
+    classes = context.snapshot.of("RuntimeClass", "node.k8s.io")
+    return plugin.runtime_class is None and any(item.raw.get("handler") == "nvidia" for item in classes)
+
+
+def _spoken(context: Context) -> frozenset[str]:
+    return frozenset(hit.text.node.name for hit in context.texts.hits if hit.text.node is not None and hit.text.current)
+
+
 def _all(context: Context) -> Mapping[str, DriverSigns]:
     said: dict[str, list[Hit]] = {}
     for hit in context.texts.of_cause(_CAUSE):
@@ -59,16 +92,23 @@ def _of(context: Context, node: Node, hits: list[Hit], broken: bool) -> DriverSi
     # A card that does not answer makes the driver say that it drives none.
     kept = tuple(hit for hit in hits if hit.signature.strong or not broken)
     choice = node.labels.get(_CHOICE, "")
-    waiting = () if pods else tuple(pod for pod in context.stack.pods(*_WAITERS, node=node.name) if _waits(context, pod))
+    patience = _PATIENCE if node.labels.get(_DEPLOY, "true") == "true" else _HASTE
+    waiting = (
+        () if pods else tuple(pod for pod in context.stack.pods(*_WAITERS, node=node.name) if _waits(context, pod, patience))
+    )
     return DriverSigns(kept, failing, f"{_CHOICE}={choice}" if choice in _OFF and not runs else "", waiting)
 
 
-def _waits(context: Context, pod: Pod) -> bool:
+def _waits(context: Context, pod: Pod, patience: timedelta) -> bool:
     """Whether the operator's init container that looks for the driver has looked in vain for long."""
     state, since, now = context.states.of(pod), parse(pod.created), parse(context.now)
-    if state is None or since is None or now is None or now - since < _PATIENCE:
+    if state is None or since is None or now is None or now - since < patience:
         return False
+    listed = [c for c in state.containers if c.init]
+    if not listed:  # told by hand: of the operator's pods, the one whose only or first init container it is stands there
+        first = next((item.name for item in pod.init_containers), "")
+        return first == _VALIDATION and any(c.reason == "PodInitializing" for c in state.containers)
     return any(
         c.name == _VALIDATION and not c.ready and c.state in ("running", "waiting") and c.reason != "PodInitializing"
-        for c in state.containers
+        for c in listed
     )

@@ -54,7 +54,7 @@ from collections.abc import Iterator
 
 from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
-from ragstow.rules.drivers import driver_signs
+from ragstow.rules.drivers import driver_signs, idle_plugin
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
@@ -121,8 +121,13 @@ class DevicePluginNvmlMissing(Rule):
             )
         yield from self._silent(context, said)
 
+    def _idle(self, context: Context, pod: Pod) -> bool:
+        """Whether the plugin runs and offers nothing on a node that pods wait for."""
+        node = next((node for node in context.snapshot.nodes if node.name == pod.node), None)
+        return node is not None and idle_plugin(context, node) and bool(unserved(context, [node.name]))
+
     def _silent(self, context: Context, said: set[str]) -> Iterator[Finding]:
-        """Plugins that crash where the NVIDIA runtime is a RuntimeClass that they do not use, and whose log is not in the data."""
+        """Plugins that crash or idle where the NVIDIA runtime is a RuntimeClass that they do not use, and whose log is not in the data."""
         classes = [item for item in context.snapshot.of("RuntimeClass", "node.k8s.io") if item.raw.get("handler") == "nvidia"]
         explained = {hit.text.pod.key for hit in context.texts.hits if hit.text.pod is not None}
         by_plugin: dict[ObjectRef, list[Pod]] = {}
@@ -136,18 +141,23 @@ class DevicePluginNvmlMissing(Rule):
                 and pod.key not in explained
                 and not context.logs.of(pod)
                 and state is not None
-                and any(c.crashing and c.restarts and not c.init and "config" not in c.name for c in state.containers)
                 and not _serves(context, pod.node)
                 and not driver_signs(context, pod.node).absent
+                and (
+                    any(c.crashing and c.restarts and not c.init and "config" not in c.name for c in state.containers)
+                    or self._idle(context, pod)
+                )
             ):
                 by_plugin.setdefault(context.owners.workload(pod), []).append(pod)
         for workload, pods in by_plugin.items():
             name, nodes = classes[0].name, [pod.node for pod in pods if pod.node]
+            idle = all(self._idle(context, pod) for pod in pods)
             patch = Patch("strategic", workload, {"spec": {"template": {"spec": {"runtimeClassName": name}}}})
             yield self.finding(
-                f"{workload} crashes on {', '.join(nodes)} without the NVIDIA runtime: runtimeClassName is not set, RuntimeClass {name} exists",
-                "A plugin that does not run under the NVIDIA runtime cannot load NVML and ends. Its log, which would prove it, is not in the "
-                "data.",
+                f"{workload} {'serves no GPU' if idle else 'crashes'} on {', '.join(nodes)} without the NVIDIA runtime: runtimeClassName is "
+                f"not set, RuntimeClass {name} exists",
+                "A plugin that does not run under the NVIDIA runtime cannot load NVML, and ends or waits for ever (failOnInitError). Its log, "
+                "which would prove it, is not in the data.",
                 Fix(
                     f"Set runtimeClassName: {name} on the plugin's DaemonSet, or make nvidia the default runtime of the node.",
                     patch=patch if workload.kind in _WORKLOADS else None,

@@ -2,7 +2,8 @@
 
 What
     A node that has a GPU (by its labels or machine type) offers none, and nothing more specific explains it: the driver installer or the
-    operator's driver pod is missing, fails or waits, or a program says that it cannot reach the driver.
+    operator's driver pod is missing, fails or waits, or a program says that it cannot reach the driver. Where pods wait for a GPU node
+    whose plugin runs and registers nothing, and nothing else explains it, this is what remains.
 
 Why
     Plugin, feature discovery and every GPU pod wait for the driver. On clouds the installer runs only where a node-pool setting
@@ -50,7 +51,7 @@ from collections.abc import Iterator
 from ragstow.cluster.objects import Node
 from ragstow.rules.context import Context
 from ragstow.rules.daemonsets import looks_like_gpu_node
-from ragstow.rules.drivers import DriverSigns, driver_signs
+from ragstow.rules.drivers import DriverSigns, driver_signs, idle_plugin, outside_runtime
 from ragstow.rules.grouping import by_node, evidence
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
@@ -72,6 +73,8 @@ class DriverNotInstalled(Rule):
         unloaded = {hit.text.node.name for hit in nvml if hit.text.node is not None}
         for node in context.snapshot.nodes:
             signs = driver_signs(context, node.name)
+            if not signs and idle_plugin(context, node):
+                yield from self._silent(context, node)
             if not signs or node.name in explained or node.unschedulable or (node.name in unloaded and not signs.absent):
                 continue
             if _offers(context, node, signs) or not (signs.absent or looks_like_gpu_node(context, node)):
@@ -92,6 +95,31 @@ class DriverNotInstalled(Rule):
                     held=site.pods,
                     confidence="likely",
                 )
+
+    def _silent(self, context: Context, node: Node) -> Iterator[Finding]:
+        """A GPU node that pods wait for, whose plugin runs and finds nothing, with no other explanation: the residual cause."""
+        plugin = context.stack.pods("device-plugin", node=node.name)[0]
+        held = [key for group in unserved(context, [node.name]) for key in group.held]
+        if held and not outside_runtime(context, plugin):
+            yield self.finding(
+                f"node {node.name} has a GPU and offers none, though its device plugin runs: its driver is missing or does not load",
+                f"{plugin.key} runs and registers no device, discovery has written nothing about a driver, and nothing else in the data explains "
+                "it. A node that has just joined needs some minutes.",
+                Fix(
+                    "Look at the plugin's log and at nvidia-smi on the node; install the driver: the cloud's node-pool option, its installer "
+                    "DaemonSet, or the operator with driver.enabled.",
+                    command=f"kubectl -n {plugin.namespace} logs {plugin.name}",
+                    disruption="none on a node that offers no GPU",
+                    check=f"kubectl get node {node.name} -o jsonpath='{{.status.allocatable}}'",
+                ),
+                (ObjectRef.of(node), ObjectRef.of(plugin)),
+                evidence=(
+                    Evidence("no GPU", ObjectRef.of(node), "status.allocatable"),
+                    Evidence(str(plugin.status.get("phase")), ObjectRef.of(plugin), "status.phase"),
+                ),
+                held=held,
+                confidence="possible",
+            )
 
     def _finding(self, context: Context, node: Node, signs: DriverSigns) -> Finding:
         failing, wanted = signs.failing, signs.declined

@@ -31,8 +31,10 @@ class StackProgram:
 class Signature:
     """A line that a program prints when something specific is wrong.
 
-    `pattern` is a Python regular expression; named groups carry numbers. `cause` is the slug it speaks for, `strong` whether
-    the line alone proves it. `versions` says which versions of `software` print it.
+    `pattern` is a Python regular expression; named groups carry numbers. `cause` is the slug it speaks for ("none": nothing is
+    wrong, but rules want to know), `strong` whether the line alone proves it. `versions`: those of `software` that print it.
+    `without_driver`: it comes as well where the container has no driver; `free_memory`: the program looks at the memory that is
+    free, so that a neighbour's share counts; `passing`: programs that work without a GPU say it too, and go on.
     """
 
     id: Text
@@ -44,6 +46,9 @@ class Signature:
     strong: bool = True
     versions: str = ""
     meaning: str = ""
+    without_driver: bool = False
+    free_memory: bool = False
+    passing: bool = False
 
 
 def _check_signature(row: Signature) -> Iterable[str]:

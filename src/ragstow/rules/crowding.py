@@ -16,6 +16,8 @@ OVERSUBSCRIBED, INSUFFICIENT = "gpu-memory-oversubscribed", "gpu-memory-insuffic
 SHARED = frozenset({"time-slicing", "mps", "hami", "kai"})
 UNCAPPED = frozenset({"time-slicing", "kai"})
 """Sharing that limits nobody's memory: what one takes, all the others lack."""
+FRACTIONS = ("gpu-fraction", "gpu-memory")
+"""Annotations with which KAI's pods ask for part of a card."""
 _OWN = re.compile(r"this process has (?P<own>[\d.]+) (?P<unit>[GM])iB memory in use")
 _TOTAL = re.compile(r"total capacity (?:of )?(?P<total>[\d.]+) GiB")
 _PROCESS = re.compile(r"Process \d+ has [\d.]+ [GM]iB memory in use")
@@ -41,7 +43,7 @@ def neighbours(context: Context, pod: Pod) -> list[Pod]:
         and not other.finished
         and (
             any(is_device(name) and count for name, count in context.requests(other).items())
-            or "gpu-fraction" in other.annotations
+            or any(name in other.annotations for name in FRACTIONS)
         )
     ]
 
@@ -53,7 +55,7 @@ def _by_others(context: Context, hit: Hit) -> bool:
         several = sharing == "unknown" and len(_PROCESS.findall(hit.text.value)) > 1
         return hit.signature.strong or sharing in SHARED or several
     return (
-        not hit.signature.strong
+        (hit.signature.free_memory or not hit.signature.strong)
         and pod is not None
         and sharing in UNCAPPED
         and not _fills_the_card(hit.text.value)
@@ -64,6 +66,8 @@ def _by_others(context: Context, hit: Hit) -> bool:
 def _sharing(context: Context, pod: Pod | None) -> str:
     if pod is None:
         return "unknown"
+    if any(name in pod.annotations for name in FRACTIONS):
+        return "kai"
     node = context.inventory.find(pod.node)
     if node is not None:
         return node.sharing

@@ -10,6 +10,10 @@ GPU_DOMAIN = "nvidia.com/"
 TENSOR_PARALLEL = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp", "--num-shard", "--tensor_parallel_size")
 PIPELINE_PARALLEL = ("--pipeline-parallel-size", "-pp", "--pp-size", "--pipeline_parallel_size")
 DATA_PARALLEL = ("--data-parallel-size-local", "--data-parallel-size", "-dp", "--dp-size")
+PROCESSES = ("--nproc_per_node", "--nproc-per-node", "--num_processes", "--num-processes")
+"""Of torchrun and accelerate: one process for each GPU."""
+PARALLEL_VARIABLES = ("NUM_SHARD", "TENSOR_PARALLEL_SIZE", "NIM_TENSOR_PARALLEL_SIZE")
+"""Of TGI, of entry points of vLLM's images, of NIM; a flag wins over them."""
 MEMORY_FRACTION = ("--gpu-memory-utilization", "--gpu_memory_utilization", "--mem-fraction-static", "--cuda-memory-fraction")
 KV_BYTES = ("--kv-cache-memory-bytes", "--kv-cache-memory")
 
@@ -54,11 +58,15 @@ def number(container: Mapping[str, Any], names: Iterable[str]) -> int | None:
 
 def parallel(container: Mapping[str, Any]) -> int:
     """Cards that the engine wants in this container: tensor x pipeline x local data parallel, 1 where none is said."""
-    sizes = (number(container, names) for names in (TENSOR_PARALLEL, PIPELINE_PARALLEL, DATA_PARALLEL))
+    sizes = (number(container, names) for names in (TENSOR_PARALLEL, PIPELINE_PARALLEL, DATA_PARALLEL, PROCESSES))
     product = 1
     for size in sizes:
         product *= size or 1
-    return product
+    if product > 1:
+        return product
+    variables = environment(container)
+    told = (variables[name] for name in PARALLEL_VARIABLES if variables.get(name, "").isdecimal())
+    return max(1, int(next(told, "1")))
 
 
 def environment(container: Mapping[str, Any]) -> dict[str, str]:

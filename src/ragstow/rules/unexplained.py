@@ -6,6 +6,7 @@ These are no findings: they stand in `unknown`, outside the exit code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
@@ -21,6 +22,8 @@ from ragstow.rules.waiting import Waiting, waiting
 NAME = "unexplained"
 _FEW_NODES = 3
 _CLOSE = 2
+_SHOWN = 200
+_FAILS = re.compile(r"(?i)error|exception|fatal|panic|denied|refused|killed|cannot|could not|unable|failed|not found")
 _STARTING = timedelta(minutes=10)
 """A pod that pulls an image and loads weights is not yet a riddle."""
 _ENDED: tuple[State, ...] = ("rejected", "crashing", "unready", "starting")
@@ -166,16 +169,26 @@ def _not_running(context: Context, states: list[PodState]) -> Iterator[Unknown]:
             text = f"{ObjectRef.of(pod)}{count} {how}, and no rule explains it"
             yield Unknown(NAME, text, f"kubectl {here}describe pod {pod.name}", refs)
         elif context.logs.of(pod):
-            text = f"{ObjectRef.of(pod)}{count} {how}; its log is here and says nothing that a rule knows"
+            text = f"{ObjectRef.of(pod)}{count} {how}; its log says nothing that a rule knows{_last_words(context, pod)}"
             yield Unknown(NAME, text, f"kubectl {here}describe pod {pod.name}", refs)
         else:
             text = f"{ObjectRef.of(pod)}{count} {how}, and the log of container {container.name} is not in the data"
             yield Unknown(NAME, text, f"kubectl {here}logs {pod.name} -c {container.name} --previous", refs)
 
 
+def _last_words(context: Context, pod: Pod) -> str:
+    """The last line of the pod's logs that speaks of a failure, else the last line."""
+    lines = [line.strip() for log in context.logs.of(pod) for line in log.lines if line.strip()]
+    failing = [line for line in lines if _FAILS.search(line)]
+    last = (failing or lines)[-1:]
+    return f"; it ends with: {last[0][:_SHOWN]}" if last else ""
+
+
 def _how(state: PodState, container: ContainerState | None) -> str:
     reason = state.reason or (container.reason if container is not None else "")
     if state.state == "crashing" and container is not None:
+        if container.state == "waiting" and container.message and not container.message.startswith("back-off"):
+            return f"does not stay up ({container.reason}: {container.message.strip()[:_SHOWN]})"
         ended = container.last_reason or (container.reason if container.state == "terminated" else "")
         code = container.last_exit_code if container.last_exit_code is not None else container.exit_code
         detail = ", ".join(
@@ -187,6 +200,11 @@ def _how(state: PodState, container: ContainerState | None) -> str:
             )
             if part
         )
+        said = (container.last_message or container.message).strip()
+        if ended == "OOMKilled":
+            detail += ": it went beyond the limit of its host memory, which is none of a GPU's"
+        elif said and not said.startswith("back-off"):
+            detail += f": {said[-_SHOWN:]}"
         return f"does not stay up ({detail})" if detail else "does not stay up"
     words = {"rejected": "was refused by the kubelet", "unready": "runs but is not ready", "starting": "has not started"}
     said = "; ".join(part for part in (reason, state.message) if part)

@@ -62,6 +62,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ragstow.rules.context import Context
+from ragstow.rules.driverless import driverless
 from ragstow.rules.grouping import by_workload, evidence, sure
 from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
@@ -97,6 +98,8 @@ class DriverCudaMismatch(Rule):
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that says so."""
         for site, hits in by_workload(context, [hit for hit in context.texts.of_cause(self.cause) if _counts(context, hit)]):
+            if driverless(context, hits):
+                continue
             node = context.snapshot.get("Node", site.node or "")
             labels = (
                 [

@@ -62,16 +62,22 @@ Quiet (lint): with a limit
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from ragstow.cluster.objects import Container
 from ragstow.rules.context import Context
 from ragstow.rules.creation import refused
-from ragstow.rules.engines import GPU_DOMAIN, KV_BYTES, MEMORY_FRACTION, flag, has_claims, limits, parallel
+from ragstow.rules.driverless import given, sees_none
+from ragstow.rules.engines import GPU_DOMAIN, KV_BYTES, MEMORY_FRACTION, environment, flag, has_claims, limits, parallel
 from ragstow.rules.grouping import by_workload, evidence
+from ragstow.rules.index.texts import Text
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
 
+_FAILS = re.compile(r"(?i)error|exception|panic|fatal")
+_GPU_WORDS = re.compile(r"cuda|gpu|nvidia|[-_]cu1\d\d|vllm|sglang|tensorrt|triton")
 _NO_LIMIT = "Limit must be set for non overcommitable resources"
 """pkg/apis/core/validation: a request of an extended resource without a limit."""
 
@@ -88,8 +94,11 @@ class GpuLimitMissing(Rule):
         # The log line is the one of a missing RuntimeClass; without a limit it is this.
         hits = [
             hit
-            for hit in context.texts.of_cause("runtimeclass-missing", self.cause)
-            if hit.text.pod is not None and not _asks(hit.text.pod.containers) and not context.stack.roles(hit.text.pod)
+            for hit in (*sees_none(context), *context.texts.of_cause(self.cause))
+            if hit.text.pod is not None
+            and not given(hit.text.pod)
+            and not context.stack.roles(hit.text.pod)
+            and (not hit.signature.passing or _meant(context, hit.text))
         ]
         for site, members in by_workload(context, hits):
             pods = [hit.text.pod for hit in members if hit.text.pod is not None]
@@ -154,8 +163,22 @@ class GpuLimitMissing(Rule):
                 )
 
 
-def _asks(containers: object) -> bool:
-    return isinstance(containers, tuple) and any(
-        any(str(name).startswith(GPU_DOMAIN) for name in limits(container.raw)) or has_claims(container.raw)
-        for container in containers
-    )
+def _meant(context: Context, text: Text) -> bool:
+    """Whether a pod that notes in passing that it sees no GPU was meant to have one: it is on a node with GPUs, or its image or
+    settings speak of them; and it does not fail for something that it says later."""
+    pod = text.pod
+    if pod is None:
+        return False
+    node = context.inventory.find(pod.node)
+    beside = node is not None and any(use.capacity for use in node.resources.values())
+    known = context.snapshot.get("Node", pod.node or "") is not None
+    if not (beside or not known or any(_speaks_of_gpus(container) for container in pod.containers)):
+        return False
+    log = next((log for log in context.logs.of(pod) if log.path == text.evidence.file), None)
+    later = log.lines[text.evidence.line or 0 :] if log is not None else ()
+    state = context.states.of(pod)
+    return state is None or state.state != "crashing" or not any(_FAILS.search(line) for line in later)
+
+
+def _speaks_of_gpus(container: Container) -> bool:
+    return bool(_GPU_WORDS.search(container.image.lower())) or "NVIDIA_VISIBLE_DEVICES" in environment(container.raw)

@@ -58,6 +58,7 @@ from collections.abc import Iterator
 
 from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
+from ragstow.rules.driverless import sees_none
 from ragstow.rules.engines import gpu_limits, has_claims
 from ragstow.rules.grouping import by_workload, evidence
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
@@ -73,7 +74,7 @@ class RuntimeclassMissing(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that has a GPU and sees none."""
-        hits = [hit for hit in context.texts.of_cause(self.cause) if hit.text.pod is not None and has_gpu(hit.text.pod)]
+        hits = [hit for hit in sees_none(context) if hit.text.pod is not None and has_gpu(hit.text.pod)]
         for site, members in by_workload(context, hits):
             pods = [hit.text.pod for hit in members if hit.text.pod is not None]
             if any(pod.runtime_class for pod in pods) or all(context.stack.roles(pod) for pod in pods):

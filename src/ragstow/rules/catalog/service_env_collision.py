@@ -80,7 +80,7 @@ Quiet (lint): the Service has another name
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ragstow.cluster.objects import KubeObject
 from ragstow.rules.context import Context
@@ -106,12 +106,10 @@ class ServiceEnvCollision(Rule):
             pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
             if pods and all(pod.spec.get("enableServiceLinks") is False for pod in pods):
                 continue
-            services = [
-                item
-                for item in context.snapshot.of("Service")
-                if pods
-                and item.namespace == pods[0].namespace
-                and any(_collides(item, c.image, c.name) for c in pods[0].containers)
+            near = [item for item in context.snapshot.of("Service") if pods and item.namespace == pods[0].namespace]
+            # The address in the text tells whose variable it is; without it the name does.
+            services = [item for item in near if any(_address(item) in hit.text.value for hit in hits)] or [
+                item for item in near if any(_collides(item, c.image, c.name) for c in pods[0].containers)
             ]
             if not services and not any(hit.signature.strong for hit in hits):
                 continue
@@ -152,6 +150,13 @@ class ServiceEnvCollision(Rule):
                             file=pod.manifest.file,
                             line=pod.manifest.line(*path),
                         )
+
+
+def _address(service: KubeObject) -> str:
+    """What the kubelet writes into the variables of a Service; a headless one has none."""
+    spec = service.raw.get("spec")
+    address = str(spec.get("clusterIP") or "") if isinstance(spec, Mapping) else ""
+    return f"tcp://{address}:" if address not in ("", "None") else "(headless)"
 
 
 def _collides(service: KubeObject, image: str, container: str) -> bool:

@@ -75,6 +75,10 @@ from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
 
+_BUS_ERROR = 135
+"""128 + SIGBUS."""
+_SEVERAL = 2
+
 
 class ShmTooSmall(Rule):
     """See the page above."""
@@ -85,21 +89,62 @@ class ShmTooSmall(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload whose processes failed in /dev/shm."""
-        for site, hits in by_workload(context, context.texts.of_cause(self.cause)):
+        said = context.texts.of_cause(self.cause)
+        for site, hits in by_workload(context, said):
             pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
             strong = any(hit.signature.strong for hit in hits)
             if not strong and not any(_lacks(pod.spec, container.raw) for pod in pods for container in pod.containers):
                 continue
+            mounted = bool(pods) and not any(_lacks(pod.spec, container.raw) for pod in pods for container in pod.containers)
             yield self.finding(
-                f"{site.words} fails in /dev/shm, which has the default 64 MiB",
-                "The processes of the engine share memory through /dev/shm. Kubernetes gives it 64 MiB unless a memory-backed volume "
-                "is mounted there, whatever the container's memory limit.",
+                f"{site.words} fails in /dev/shm, which "
+                + ("is full" + _limit(pods[0].spec) if mounted else "has the default 64 MiB"),
+                "The processes of the engine share memory through /dev/shm. "
+                + (
+                    "The volume mounted there has no room left for what they need; files of processes that were killed stay in it until "
+                    "the pod is deleted."
+                    if mounted
+                    else "Kubernetes gives it 64 MiB unless a memory-backed volume is mounted there, whatever the container's memory limit."
+                ),
                 _fix(site.workload, pods[0].containers[0].name if pods and pods[0].containers else "<container>"),
                 site.objects,
                 evidence=evidence(hits),
                 held=site.pods,
                 confidence=sure(hits),
             )
+        yield from self._killed_by_a_bus_error(context, {hit.text.pod.key for hit in said if hit.text.pod is not None})
+
+    def _killed_by_a_bus_error(self, context: Context, said: set[str]) -> Iterator[Finding]:
+        """Nothing is written when a process dies of SIGBUS; its exit code says it."""
+        seen: set[ObjectRef] = set()
+        for state in context.states.in_state("crashing"):
+            codes = {entry.name: entry.last_exit_code or entry.exit_code for entry in state.containers}
+            workload = context.owners.workload(state.pod)
+            for container in state.pod.containers:
+                cards = max(parallel(container.raw), sum(gpu_limits(container.raw).values()))
+                if (
+                    codes.get(container.name) != _BUS_ERROR
+                    or cards < _SEVERAL
+                    or state.pod.key in said
+                    or workload in seen
+                    or not _lacks(state.pod.spec, container.raw)
+                ):
+                    continue
+                seen.add(workload)
+                yield self.finding(
+                    f"{workload} dies of a bus error with {cards} GPUs and the default 64 MiB of /dev/shm",
+                    "Exit code 135 is SIGBUS: a page of shared memory could not be had. The processes of an engine on several GPUs share "
+                    "memory through /dev/shm.",
+                    _fix(workload, container.name),
+                    (workload, ObjectRef.of(state.pod)),
+                    evidence=(
+                        Evidence(
+                            str(_BUS_ERROR), ObjectRef.of(state.pod), f"status.containerStatuses[{container.name}] exitCode"
+                        ),
+                    ),
+                    held=(state.pod.key,),
+                    confidence="likely",
+                )
 
     def lint(self, context: LintContext) -> Iterator[Finding]:
         """One finding for each container that spreads an engine over several cards without the volume."""
@@ -132,6 +177,16 @@ def _lacks(spec: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
         str(mount.get("mountPath", "")).rstrip("/") == "/dev/shm" and mount.get("name") in memory
         for mount in container.get("volumeMounts") or ()
     ) and not spec.get("hostIPC")
+
+
+def _limit(spec: Mapping[str, Any]) -> str:
+    """The limit of the memory-backed volume, in words."""
+    sizes = [
+        str(volume["emptyDir"].get("sizeLimit") or "")
+        for volume in spec.get("volumes") or ()
+        if isinstance(volume.get("emptyDir"), Mapping) and volume["emptyDir"].get("medium") == "Memory"
+    ]
+    return f" at its limit of {sizes[0]}" if len(sizes) == 1 and sizes[0] else ""
 
 
 def _fix(workload: ObjectRef | None, container: str) -> Fix:

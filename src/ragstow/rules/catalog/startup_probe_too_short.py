@@ -84,6 +84,7 @@ Quiet (lint): twenty minutes
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -95,11 +96,18 @@ from ragstow.rules.index.states import PodState
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
+from ragstow.rules.times import parse
 
 _PATIENT_SECONDS = 1200
 _SANE_SECONDS = 180
 """A budget below this is flagged by lint for a container with a GPU: weights of an 8 B model alone (16 GB) take two to three
 minutes at 1 Gbit/s of a registry or volume; see vLLM's and production-stack's own probes (10 minutes)."""
+
+_GRACE_SECONDS = 90
+"""A probe's periods and time-outs, and 30 s until SIGKILL."""
+_NEARLY = 0.7
+"""A failure counts from the period in which it is found."""
+_REFUSES = re.compile(r"statuscode: (?:4\d\d|30\d)")
 
 _KILLED = frozenset({137, 143})
 """128 + SIGKILL, 128 + SIGTERM: what a container ends with that the kubelet stops."""
@@ -164,6 +172,9 @@ class StartupProbeTooShort(Rule):
 
 
 def _killed(context: Context, state: PodState) -> tuple[Evidence, ...]:
+    unhealthy = [event for event in context.events.about(state.pod, "Unhealthy") if "robe failed" in event.message]
+    if _answers(context, state, [event.message for event in unhealthy]):
+        return ()
     killing = [
         event.evidence
         for event in context.events.about(state.pod, "Killing")
@@ -172,10 +183,14 @@ def _killed(context: Context, state: PodState) -> tuple[Evidence, ...]:
     if killing:
         return tuple(killing[:2])
     terms = [hit.text.evidence for hit in context.texts.of_cause(StartupProbeTooShort.cause) if hit.text.pod is state.pod]
-    failing = [event.evidence for event in context.events.about(state.pod, "Unhealthy") if "robe failed" in event.message]
+    failing = [event.evidence for event in unhealthy if not event.message.startswith("Readiness")]
     restarted = any(c.restarts for c in state.containers)
     if failing and any(
-        c.restarts and not c.ready and c.last_exit_code in _KILLED and c.last_reason != "OOMKilled" for c in state.containers
+        c.restarts
+        and not c.ready
+        and c.last_reason != "OOMKilled"
+        and (c.last_exit_code in _KILLED or (c.last_exit_code == 0 and _as_long_as_its_budget(state, c.name)))
+        for c in state.containers
     ):
         return tuple(failing[:2])  # the kill itself is forgotten: events live an hour
     return (
@@ -183,6 +198,36 @@ def _killed(context: Context, state: PodState) -> tuple[Evidence, ...]:
         if terms and restarted and (failing or any(_probe(c.raw) for c in state.pod.containers))
         else ()
     )
+
+
+def _answers(context: Context, state: PodState, unhealthy: list[str]) -> bool:
+    """Whether the server had started when the probe failed: it answers, knows no such path, says so itself, or ran for long."""
+    if unhealthy and all(_REFUSES.search(message) for message in unhealthy):
+        return True
+    if any(hit.signature.id == "server-started" and hit.text.pod is state.pod for hit in context.texts.of_cause("none")):
+        return True
+    for container in state.pod.containers:
+        budget, ran = _budget(container.raw), _ran(state, container.name)
+        if budget is not None and "startupProbe" not in container.raw and ran is not None and ran > 2 * budget + _GRACE_SECONDS:
+            return True
+    return False
+
+
+def _ran(state: PodState, container: str) -> float | None:
+    """Seconds from start to end of the container's last run; None where the status does not say."""
+    for status in state.pod.status.get("containerStatuses") or ():
+        if isinstance(status, Mapping) and status.get("name") == container:
+            ended = (status.get("lastState") or {}).get("terminated") or (status.get("state") or {}).get("terminated") or {}
+            began, end = parse(ended.get("startedAt")), parse(ended.get("finishedAt"))
+            return (end - began).total_seconds() if began is not None and end is not None else None
+    return None
+
+
+def _as_long_as_its_budget(state: PodState, container: str) -> bool:
+    """Whether a container that ended by itself, without an error, was stopped: it ran just as long as its probe let it."""
+    raw = next((item.raw for item in state.pod.containers if item.name == container), None)
+    budget, ran = _budget(raw) if raw is not None else None, _ran(state, container)
+    return budget is not None and ran is not None and _NEARLY * budget <= ran <= budget + _GRACE_SECONDS
 
 
 def _longer(workload: ObjectRef, container: Container | None) -> Patch | None:

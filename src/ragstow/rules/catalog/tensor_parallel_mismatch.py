@@ -52,6 +52,7 @@ from typing import Any
 from ragstow.rules.context import Context
 from ragstow.rules.engines import gpu_limits, parallel, words
 from ragstow.rules.grouping import by_workload, evidence
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
@@ -77,7 +78,7 @@ class TensorParallelMismatch(Rule):
                 seen.add(workload)
                 mine = [hit for hit in hits if hit.text.pod is state.pod]
                 yield self._finding(workload, (state.pod.key,), *numbers, mine, container.raw)
-        for site, members in by_workload(context, [hit for hit in hits if hit.signature.strong]):
+        for site, members in by_workload(context, [hit for hit in hits if hit.signature.strong or _has_one(context, hit)]):
             if site.workload is not None and site.workload not in seen:
                 groups = members[0].match.groupdict()
                 yield self._finding(
@@ -147,11 +148,27 @@ def mismatch(container: Mapping[str, Any]) -> tuple[int, int] | None:
     """
     given = sum(gpu_limits(container).values())
     wanted = parallel(container)
-    spread = any(
+    return (wanted, given) if given and wanted > given and not _spread(container) else None
+
+
+def _spread(container: Mapping[str, Any]) -> bool:
+    return any(
         word.startswith(("ray", "--node-rank", "--nnodes", "--distributed-executor-backend=ray")) or "leader" in word
         for word in words(container)
     )
-    return (wanted, given) if given and wanted > given and not spread else None
+
+
+def _has_one(context: Context, hit: Hit) -> bool:
+    """Whether a pod that is not well speaks of a second GPU and has one: nothing else is needed to know that it lacks it."""
+    pod = hit.text.pod
+    state = context.states.of(pod) if pod is not None else None
+    return (
+        pod is not None
+        and state is not None
+        and not state.healthy
+        and sum(sum(gpu_limits(container.raw).values()) for container in pod.containers) == 1
+        and not any(_spread(container.raw) for container in pod.containers)
+    )
 
 
 def _said_otherwise(context: Context, pod: str) -> bool:

@@ -136,6 +136,7 @@ Quiet (lint): the manifests bring the layout that offers it
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 
 from ragstow.rules.configs import given
@@ -167,7 +168,7 @@ class WrongResourceName(Rule):
             yield from self._under_dra(context)
             return
         for group in waiting(context):
-            asked = [name for name in _asked(context, group) if not _backed(context, name)]
+            asked = [name for name in (*_asked(context, group), *_of_others(context, group)) if not _backed(context, name)]
             if not asked or not group.by_default_scheduler or group.verdict.feasible:
                 continue
             missing = [name for name in asked if name not in offered]
@@ -190,7 +191,11 @@ class WrongResourceName(Rule):
                 else f"Its selector and tolerations leave {', '.join(nodes[:5])}, which offer(s) {', '.join(sorted(here))}; {name} is "
                 f"offered by {', '.join(offered[name][:5])} only.",
                 Fix(
-                    f"Ask for {close[0]} instead, or change the sharing or MIG configuration of the nodes so that {name} is offered.",
+                    f"Do not ask for {name} beside {close[0]}, or give the cluster nodes that offer it."
+                    if group.wants.get(close[0])
+                    else f"Ask for {close[0]} instead, or add nodes and the device plugin of {name.partition('/')[0]}."
+                    if not name.startswith(GPU_DOMAIN)
+                    else f"Ask for {close[0]} instead, or change the sharing or MIG configuration of the nodes so that {name} is offered.",
                     patch=_patch(group, name, close[0]),
                     disruption=f"restarts {group.workload}",
                     check="the pod gets a node",
@@ -266,7 +271,8 @@ def _patch(group: Waiting, name: str, instead: str) -> Patch | None:
     if len(asking) != 1 or "mem" in name:
         return None  # an amount of memory is no number of devices
     count = asking[0].limits.get(name) or asking[0].requests[name]
-    return resources_patch(group.workload, asking[0], {name: None, instead: count})
+    both = bool(asking[0].limits.get(instead))
+    return resources_patch(group.workload, asking[0], {name: None} if both else {name: None, instead: count})
 
 
 def _asked(context: Context, group: Waiting) -> list[str]:
@@ -282,6 +288,28 @@ def _asked(context: Context, group: Waiting) -> list[str]:
     ]
 
 
+def _of_others(context: Context, group: Waiting) -> list[str]:
+    """GPUs by a name that is not NVIDIA's, which nothing in the cluster speaks of: no node offers it or has a label of that domain, and
+    no autoscaler has promised a node."""
+    names = [
+        name
+        for name, count in context.requests(group.pod).items()
+        if count > 0 and "/" in name and not name.startswith(GPU_DOMAIN) and _A_GPU.search(name)
+    ]
+    nodes = context.snapshot.nodes
+    promised = any(context.events.about(pod, "TriggeredScaleUp", "Nominated") for pod in group.pods)
+    return [
+        name
+        for name in names
+        if not promised and not any(name in node.capacity or any(_of(key, name) for key in node.labels) for node in nodes)
+    ]
+
+
+def _of(label: str, resource: str) -> bool:
+    return "/" in label and label.partition("/")[0] == resource.partition("/")[0]
+
+
+_A_GPU = re.compile(r"gpu|vcuda|cuda")
 _DRA = "resource.k8s.io"
 _VENDOR = frozenset(f"{GPU_DOMAIN}{name}" for name in ("gpucores", "gpumem", "gpumem-percentage", "priority"))
 

@@ -6,6 +6,7 @@ from broken import (
     DEFECTS,
     dra,
     kinds_defects,
+    more_manifest,
     more_node_clusters,
     more_node_devices,
     more_node_driver,
@@ -24,6 +25,7 @@ from broken import (
 MODULES = (
     dra,
     kinds_defects,
+    more_manifest,
     more_node_clusters,
     more_node_devices,
     more_node_driver,

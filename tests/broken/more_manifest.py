@@ -38,6 +38,7 @@ class Told:
     ready: bool = False
     service: tuple[str, str] | None = None
     labels: Mapping[str, str] | None = None
+    also: tuple[str, ...] = ()
 
 
 TOLD = (
@@ -78,6 +79,7 @@ TOLD = (
         "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0",
         "Failed to allocate device vector A (error code CUDA driver version is insufficient for CUDA runtime version)!\n",
         labels={"nvidia.com/cuda.runtime.major": "12", "nvidia.com/cuda.runtime.minor": "8"},
+        also=("driver-cuda-mismatch",),
     ),
     Told(
         "ollama/ollama/issues/3761",
@@ -87,7 +89,11 @@ TOLD = (
         ready=True,
     ),
     Told(
-        "ollama/ollama/issues/3211", "runtimeclass-missing", "ollama/ollama:0.1.29", 'level=INFO msg="no GPU detected"\n', ready=True
+        "ollama/ollama/issues/3211",
+        "runtimeclass-missing",
+        "ollama/ollama:0.1.29",
+        'level=INFO msg="no GPU detected"\n',
+        ready=True,
     ),
     Told(
         "sgl-project/sglang/issues/7547",
@@ -309,7 +315,7 @@ def _as_told(report: Told, number: int) -> tuple[Cluster, Wanted]:
     owner = f"{NAMES[report.cause]}{number}"
     c.add(pod(f"{owner}-0", "rag", box, runs(ready=False) if report.ready else crashes(), "g1", ("StatefulSet", owner)))
     c.attachments[f"logs/{owner}-0.log"] = report.log
-    return c, Wanted(report.cause, f"StatefulSet rag/{owner}", (f"rag/{owner}-0",))
+    return c, Wanted(report.cause, f"StatefulSet rag/{owner}", (f"rag/{owner}-0",), report.also)
 
 
 def _register() -> None:
@@ -352,7 +358,9 @@ def a_chart_that_asks_for_another_vendor() -> tuple[Cluster, Wanted]:
 @defect
 def gpu_memory_where_no_plugin_offers_it() -> tuple[Cluster, Wanted]:
     """https://github.com/AliyunContainerService/gpushare-scheduler-extender/issues/41"""
-    return _waits_for("aliyun.com/gpu-mem", {"aliyun.com/gpu-mem": 8}, [node("g1", {GPU: 2}), node("cpu")], "nvidia/cuda:12.4.1-base")
+    return _waits_for(
+        "aliyun.com/gpu-mem", {"aliyun.com/gpu-mem": 8}, [node("g1", {GPU: 2}), node("cpu")], "nvidia/cuda:12.4.1-base"
+    )
 
 
 @defect
@@ -440,7 +448,9 @@ def two_fractions_of_kai_on_one_card() -> tuple[Cluster, Wanted]:
     half = {"gpu-fraction": "0.5"}
     for name, status in (("chat", runs()), ("judge", crashes())):
         box = container("vllm", "vllm/vllm-openai:v0.10.0")
-        c.add(pod(f"{name}-0", "rag", box, status, "g1", ("StatefulSet", name), annotations=half, schedulerName="kai-scheduler"))
+        c.add(
+            pod(f"{name}-0", "rag", box, status, "g1", ("StatefulSet", name), annotations=half, schedulerName="kai-scheduler")
+        )
     c.attachments["logs/judge-0.log"] = (
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.02 GiB. GPU 0 has a total capacity of 79.25 GiB of which 512.00 MiB is free. "
         "Process 801 has 71.20 GiB memory in use. Process 902 has 7.40 GiB memory in use.\n"
@@ -482,18 +492,43 @@ def quiet() -> dict[str, Cluster]:
         made[name] = c
 
     two: Mapping[str, str | int] = {GPU: 2}
-    add("a disk that is full", "OSError: [Errno 28] No space left on device: '/root/.cache/huggingface/hub/blobs/tmp_abc'\n", two)
-    add("a port that is taken", "[Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use\n")
-    add("a name that does not resolve", "Failed to resolve 'huggingface.co' ([Errno -3] Temporary failure in name resolution)\n")
-    add("a model type that is not known", "ValueError: model type `qwen3` but Transformers does not recognize this architecture.\n")
+    add(
+        "a disk that is full",
+        "OSError: [Errno 28] No space left on device: '/root/.cache/huggingface/hub/blobs/tmp_abc'\n",
+        two,
+    )
+    add(
+        "a port that is taken",
+        "[Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use\n",
+    )
+    add(
+        "a name that does not resolve", "Failed to resolve 'huggingface.co' ([Errno -3] Temporary failure in name resolution)\n"
+    )
+    add(
+        "a model type that is not known",
+        "ValueError: model type `qwen3` but Transformers does not recognize this architecture.\n",
+    )
     add("architectures of models", "ValueError: Model architectures ['Qwen3NextForCausalLM'] are not supported for now.\n")
-    add("a context beyond the model's", "ValueError: User-specified max_model_len (32768) is greater than the derived max_model_len\n")
+    add(
+        "a context beyond the model's",
+        "ValueError: User-specified max_model_len (32768) is greater than the derived max_model_len\n",
+    )
     add("an instruction that the processor lacks", "Illegal instruction (core dumped)\n", status=crashes(code=132))
     add("a network between ranks", "ncclRemoteError: A call failed possibly due to a network error\n", two, args=("-tp", "2"))
-    add("another library that is missing", "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory\n")
+    add(
+        "another library that is missing",
+        "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory\n",
+    )
     add("a fault of a kernel", "torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n")
-    add("host memory", "Error: model requires more system memory (8.4 GiB) than is available (6.1 GiB)\n", image="ollama/ollama:0.5.7")
-    add("an engine that died", "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n")
+    add(
+        "host memory",
+        "Error: model requires more system memory (8.4 GiB) than is available (6.1 GiB)\n",
+        image="ollama/ollama:0.5.7",
+    )
+    add(
+        "an engine that died",
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n",
+    )
     add("a pod that was preempted", "KeyboardInterrupt: terminated\n", status=crashes(code=143))
     add("two ranks started without mpirun", "Assertion failed: MPI size 1 != TP size 2 * PP size 1\n", two)
     add(

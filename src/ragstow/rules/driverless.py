@@ -19,8 +19,8 @@ NO_DRIVER = "runtimeclass-missing"
 
 
 def driverless(context: Context, hits: Sequence[Hit]) -> bool:
-    """Whether texts of one workload about its driver are to be read as "there is none": all of them may mean it, and the pod has
-    no GPU, says elsewhere that it sees none, or is on a node whose driver is new enough for its image."""
+    """Whether texts of one workload about its driver are to be read as "there is none": all of them may mean it, and the pod
+    has no GPU, says elsewhere that it sees none, or is on a node whose driver is new enough for its image."""
     pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
     if not pods or not all(hit.signature.without_driver for hit in hits):
         return False

@@ -110,6 +110,7 @@ class DriverCudaMismatch(Rule):
                 if node
                 else []
             )
+            either = not labels and all(hit.signature.without_driver for hit in hits)
             wanted = next((hit.match.groupdict().get("wanted") for hit in hits if hit.match.groupdict().get("wanted")), None)
             has = f", which has driver {labels[0].value}" if labels else _said(hits)
             needs = f"CUDA {wanted}" if wanted else "a newer CUDA"
@@ -117,7 +118,8 @@ class DriverCudaMismatch(Rule):
                 f"{site.words} needs {needs} than the driver on {site.node or 'its node'} gives"
                 if not wanted
                 else f"{site.words} needs {needs}, and the driver on {site.node or 'its node'} is too old for it",
-                f"The image was built with a CUDA whose minimum driver is newer than that of {site.node or 'the node'}{has}.",
+                f"The image was built with a CUDA whose minimum driver is newer than that of {site.node or 'the node'}{has}."
+                + (" A container without any driver says the same: see whether its runtime is NVIDIA's." if either else ""),
                 Fix(
                     "Upgrade the driver of the node (drain it first), or use an image built with an older CUDA.",
                     disruption=f"restarts {site.words}",
@@ -126,5 +128,5 @@ class DriverCudaMismatch(Rule):
                 site.objects,
                 evidence=(*evidence(hits), *labels),
                 held=site.pods,
-                confidence=sure(hits),
+                confidence="likely" if either else sure(hits),
             )

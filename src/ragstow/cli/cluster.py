@@ -42,6 +42,7 @@ def open_cluster(
     quiet: bool = False,
     as_listed: bool = False,
     scheduling: bool = False,
+    nodeless: bool = False,
 ) -> Cluster:
     """Read the cluster that the options name, saved or live, and say on stderr what could not be used of it.
 
@@ -53,6 +54,7 @@ def open_cluster(
         quiet: say nothing (for commands that report problems themselves).
         as_listed: keep the order in which objects are listed.
         scheduling: the answer is about what the scheduler will do, so that whatever it looks at must be readable.
+        nodeless: go on without any node: a report may hold only pods, events or logs.
 
     Raises:
         UsageError: no cluster is named, or an option is wrong.
@@ -69,7 +71,7 @@ def open_cluster(
     gc.freeze()  # the snapshot lives as long as the process: the collector need not go through it again and again
     if not quiet:
         warn(snapshot.problems)
-    if not snapshot.nodes:
+    if not snapshot.nodes and not (nodeless and from_ is not None):
         raise InputError(
             "no-nodes",
             f"{sum(map(len, snapshot.objects.values()))} objects, but no Node among them",

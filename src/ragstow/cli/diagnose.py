@@ -127,7 +127,7 @@ def _open(
 
     if now is not None and parse(now) is None:
         raise UsageError("now-invalid", f"--now {now} is no time", hint="RFC 3339, for example 2026-01-31T04:05:06Z")
-    cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release, quiet=quiet)
+    cluster = open_cluster(from_, facts=facts, assumed=assumed, release=release, quiet=quiet, nodeless=True)
     snapshot = cluster.snapshot
     if logs:
         from ragstow.cli.logs import with_logs
@@ -156,7 +156,9 @@ def _head(context: Context, report: Report, target: str | None, namespace: str |
     if not report.findings:
         snapshot = context.snapshot
         text = f"nothing wrong found{where} ({len(snapshot.nodes)} nodes, {len(snapshot.pods)} pods)"
-        if not snapshot.pods:
+        if not snapshot.nodes:
+            text = f"no nodes in the data, so little can be said{where} ({len(snapshot.pods)} pods): see below"
+        elif not snapshot.pods:
             text = f"no pods in the data, so little can be said{where} ({len(snapshot.nodes)} nodes): see below"
         return f"no known cause found{where}, but not all is well: see below" if riddles else text
     return text + where

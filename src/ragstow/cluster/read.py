@@ -83,7 +83,7 @@ def _read(path: str, stdin: IO[bytes] | None, *, any_shape: bool = False) -> tup
             attachments=attachments,
             any_shape=any_shape,
         )
-        if not any(snapshot.objects.values()):
+        if not any(snapshot.objects.values()) and (any_shape or not attachments):
             raise _nothing(path, snapshot.problems, contents.passed_over)
         return snapshot, contents
 

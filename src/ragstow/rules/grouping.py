@@ -22,13 +22,14 @@ class Site:
     workload: ObjectRef | None
     objects: tuple[ObjectRef, ...]
     pods: tuple[str, ...]
+    kind: str = "node"
 
     @property
     def words(self) -> str:
         """How a sentence names the place."""
         if self.workload is not None:
             return str(self.workload)
-        return f"node {self.node}" if self.node else "a node that the data do not name"
+        return f"node {self.node}" if self.node and self.kind == "node" else f"a {self.kind} that the data do not name"
 
 
 def by_node(hits: Iterable[Hit]) -> Iterator[tuple[Site, tuple[Hit, ...]]]:
@@ -51,7 +52,7 @@ def by_workload(context: Context, hits: Iterable[Hit]) -> Iterator[tuple[Site, t
         pods = _pods(members)
         objects = [ref] if ref is not None else []
         node = next((hit.text.node.name for hit in members if hit.text.node is not None), None)
-        yield Site(node, ref, (*objects, *map(ObjectRef.of, pods)), tuple(pod.key for pod in pods)), members
+        yield Site(node, ref, (*objects, *map(ObjectRef.of, pods)), tuple(pod.key for pod in pods), "pod"), members
 
 
 def evidence(hits: Sequence[Hit], most: int = 3) -> tuple[Evidence, ...]:

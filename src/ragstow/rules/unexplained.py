@@ -36,6 +36,8 @@ def unexplained(context: Context, findings: Iterable[Finding]) -> Iterator[Unkno
         yield Unknown(
             NAME, "no pod is in the data, so nothing that waits or crashes can be seen", "kubectl get pods -A -o json"
         )
+    if not context.snapshot.nodes:
+        yield Unknown(NAME, "no node is in the data, so what the cluster offers cannot be seen", "kubectl get nodes -o json")
     covered = _covered(findings)
     waits = [group for group in waiting(context) if not covered.issuperset(group.held)]
     troubled = [state for state in context.states.in_state(*_ENDED) if state.pod.key not in covered and _ours(context, state)]

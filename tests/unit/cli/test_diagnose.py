@@ -144,6 +144,24 @@ def test_logs_are_read_beside_the_cluster(capsys: Capture, tmp_path: Path) -> No
     assert single["findings"] == whole["findings"]
 
 
+def test_a_report_may_hold_no_node_or_only_a_log(capsys: Capture, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "dmesg.txt").write_text(
+        "NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.\n", encoding="utf-8"
+    )
+    whole = json.loads(printed(capsys, "--from", str(tmp_path), "-o", "json", code=1))
+    assert [finding["cause"] for finding in whole["findings"]] == ["gpu-unhealthy"]
+    assert "kubectl get nodes -o json" in [item["command"] for item in whole["unknown"]]
+    (tmp_path / "pods.yaml").write_text(
+        "{apiVersion: v1, kind: Pod, metadata: {name: a, uid: u}, status: {phase: Running}, "
+        "spec: {nodeName: n, containers: [{name: c, image: i}]}}",
+        encoding="utf-8",
+    )
+    (tmp_path / "logs" / "dmesg.txt").unlink()
+    assert printed(capsys, "--from", str(tmp_path), code=0).startswith("no nodes in the data, so little can be said (1 pods)")
+    assert run(["inspect", "--from", str(tmp_path)]) == 2
+
+
 def test_many_pods_of_one_cause_are_one_finding(capsys: Capture, tmp_path: Path) -> None:
     node = {
         "apiVersion": "v1",

@@ -84,10 +84,10 @@ class KubeletDeviceStateStale(Rule):
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each node whose kubelet refuses devices that nobody holds."""
         for site, hits in by_node(context.texts.of_cause(self.cause)):
-            if site.node is None:
-                continue
             node = context.inventory.find(site.node)
-            if node is None:
+            if site.node is None and context.snapshot.nodes:
+                continue
+            if site.node is None or node is None:
                 yield from self._unseen(context, site, hits)
                 continue
             free = {
@@ -146,7 +146,7 @@ class KubeletDeviceStateStale(Rule):
         if holders:
             return
         yield self.finding(
-            f"the kubelet on {site.node} refuses devices that no pod in the data holds",
+            f"the kubelet on {site.words} refuses devices that no pod in the data holds",
             "Its record of allocated devices and the live pods seem to differ; the scheduler keeps sending pods there. The node is not in "
             "the data, so what it offers is unknown.",
             _FIX,

@@ -154,7 +154,7 @@ def test_a_report_may_hold_no_node_or_only_a_log(capsys: Capture, tmp_path: Path
     assert "kubectl get nodes -o json" in [item["command"] for item in whole["unknown"]]
     (tmp_path / "pods.yaml").write_text(
         "{apiVersion: v1, kind: Pod, metadata: {name: a, uid: u}, status: {phase: Running}, "
-        "spec: {nodeName: n, containers: [{name: c, image: i}]}}",
+        "spec: {nodeName: gpu-1, containers: [{name: c, image: i}]}}",
         encoding="utf-8",
     )
     (tmp_path / "logs" / "dmesg.txt").unlink()

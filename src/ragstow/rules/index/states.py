@@ -124,7 +124,7 @@ def state_of(pod: Pod) -> PodState:
         return made("finished")
     if pod.phase == "Failed":
         return made("rejected" if not containers or not any(c.state == "terminated" for c in containers) else "crashing")
-    if not pod.node:
+    if not pod.node and pod.phase != "Running":  # a report typed by hand may leave the node out
         return made("gated" if scheduled.get("reason") == "SchedulingGated" else "pending", scheduled)
     if any(container.crashing for container in containers):
         return made("crashing", ready)

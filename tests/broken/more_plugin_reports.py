@@ -394,3 +394,106 @@ def the_only_node_is_the_control_plane() -> tuple[Cluster, Wanted]:
         )
     )
     return c, Wanted("device-plugin-not-scheduled", "DaemonSet kube-system/nvidia-device-plugin-daemonset", ("rag/llm-0",))
+
+
+# more of each, second round
+
+
+@defect
+def two_plugins_on_a_node_that_only_pods_name() -> tuple[Cluster, Wanted]:
+    c = Cluster("")
+    c.add(
+        pod(
+            "nvidia-device-plugin-daemonset-1",
+            "kube-system",
+            PLUGIN,
+            runs(),
+            "n1",
+            ("DaemonSet", "nvidia-device-plugin-daemonset"),
+        )
+    )
+    c.add(pod("operators-plugin-2", "gpu-operator", PLUGIN, runs(), "n1", ("DaemonSet", "operators-plugin")))
+    c.add(pod("operators-plugin-3", "gpu-operator", PLUGIN, runs(), "n2", ("DaemonSet", "operators-plugin")))
+    return c, Wanted("device-plugin-duplicate", "DaemonSet gpu-operator/operators-plugin")
+
+
+@defect
+def refused_while_the_plugin_is_still_pulled() -> tuple[Cluster, Wanted]:
+    """https://github.com/kubernetes/kubernetes/issues/125579, seen before the plugin is back."""
+    said = "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected"
+    c = Cluster("", node("dgx-1", {GPU: 8}, PRESENT, allocatable={GPU: 0}))
+    c.add(pod("sgl-6b-a", "rag", ENGINE, refused("UnexpectedAdmissionError", said), "dgx-1", ("ReplicaSet", "sgl-6b")))
+    c.add(pod("plugin-7", "kube-system", PLUGIN, stands("ContainerCreating"), "dgx-1", ("DaemonSet", "plugin")))
+    return c, Wanted("device-plugin-start-race", "Pod rag/sgl-6b-a", ("rag/sgl-6b-a",))
+
+
+@defect
+def feature_discovery_has_passed_a_free_node_over() -> tuple[Cluster, Wanted]:
+    """https://github.com/NVIDIA/k8s-device-plugin/issues/734"""
+    c = Cluster("", node("w1", {GPU: 1}, PRESENT | {"nvidia.com/gpu.product": "NVIDIA-L4"}), node("w2", {GPU: 4}, PRESENT))
+    c.add(pod("busy-0", "rag", ENGINE, runs(), "w1", ("StatefulSet", "busy")))
+    c.add(
+        pod("llm-0", "rag", ENGINE, waits(), "", ("StatefulSet", "llm"), nodeSelector={"nvidia.com/gpu.product": "NVIDIA-L4"})
+    )
+    return c, Wanted("gpu-label-missing", "Node w2", ("rag/llm-0",), also=("gpu-exhausted",))
+
+
+MANAGER = container("nvidia-mig-manager", "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.7.0")
+CUTTABLE = PRESENT | {"nvidia.com/mig.capable": "true", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB"}
+
+
+@defect
+def the_layouts_lie_under_another_key() -> tuple[Cluster, Wanted]:
+    layouts = "version: v1\nmig-configs:\n  custom-1:\n  - {devices: all, mig-enabled: true, mig-devices: {1g.10gb: 7}}\n"
+    c = Cluster(
+        "", node("a100-1", {GPU: 8}, CUTTABLE), config_map("my-layouts", {"mig.yaml": layouts}, namespace="gpu-operator")
+    )
+    manager = pod("mig-manager-y", "gpu-operator", MANAGER, stands("ContainerCreating"), "a100-1", ("DaemonSet", "mig-manager"))
+    c.add(manager)
+    said = 'MountVolume.SetUp failed for volume "mig-parted-config" : configmap references non-existent config key: config.yaml'
+    c.add(_event(manager, "FailedMount", said))
+    return c, Wanted(
+        "mig-config-invalid", "ConfigMap gpu-operator/my-layouts", ("gpu-operator/mig-manager-y",), mentions=("config.yaml",)
+    )
+
+
+@defect
+def a_card_in_mig_mode_without_a_slice() -> tuple[Cluster, Wanted]:
+    """https://github.com/NVIDIA/k8s-device-plugin/issues/253"""
+    old = container("nvidia-device-plugin-ctr", "nvcr.io/nvidia/k8s-device-plugin:v0.9.0", args=["--mig-strategy=single"])
+    c = Cluster("", node("a100-2", {GPU: 0}, PRESENT))
+    c.add(pod("plugin-9p462", "kube-system", old, crashes(), "a100-2", ("DaemonSet", "plugin")))
+    c.attachments["logs/plugin-9p462.log"] = (
+        "2021/07/15 20:49:32 Retreiving plugins.\n"
+        "panic: At least one device with migEnabled=true was not configured correctly: No MIG devices associated with /dev/nvidia0: GPU-fe14\n"
+    )
+    return c, Wanted("mig-strategy-mismatch", "Node a100-2", ("kube-system/plugin-9p462",))
+
+
+@defect
+def a_cut_card_and_a_plugin_that_does_not_look() -> tuple[Cluster, Wanted]:
+    """https://github.com/NVIDIA/gpu-operator/issues/132"""
+    labels = CUTTABLE | {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": "success"}
+    c = Cluster("", node("a100-3", {GPU: 2}, labels))
+    c.add(
+        thing(
+            "ClusterPolicy",
+            "cluster-policy",
+            api="nvidia.com/v1",
+            spec={"mig": {"strategy": "none"}},
+            status={"state": "ready"},
+        )
+    )
+    slices = container("vllm", "vllm/vllm-openai:v0.11.0", {"nvidia.com/mig-1g.10gb": 1})
+    c.add(pod("llm-0", "rag", slices, waits(), "", ("StatefulSet", "llm")))
+    return c, Wanted("mig-strategy-mismatch", "Node a100-3", ("rag/llm-0",))
+
+
+@defect
+def a_label_that_asks_a_plugin_without_any_configuration() -> tuple[Cluster, Wanted]:
+    """https://github.com/NVIDIA/k8s-device-plugin/issues/990"""
+    text = "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
+    c = Cluster("", node("r750", {GPU: 1}, {"nvidia.com/device-plugin.config": "time-sliced"}))
+    c.add(config_map("device-plugin-config", {"time-sliced": text}, namespace="default"))
+    c.add(daemons("nvidia-device-plugin-daemonset", "kube-system", PLUGIN, 1, 1))
+    return c, Wanted("sharing-config-not-applied", "ConfigMap default/device-plugin-config")

@@ -41,15 +41,17 @@ PRECEDENCE: Mapping[str, frozenset[str]] = {
     "dra-driver-not-ready": frozenset(
         {"driver-not-installed", "dra-selector-mismatch", "wrong-resource-name", "gpu-exhausted"}
     ),
-    "device-plugin-duplicate": _WAITS | {"sharing-config-not-applied", "gpu-memory-oversubscribed"},
+    "device-plugin-start-race": frozenset({"gpu-unhealthy"}),
+    "device-plugin-duplicate": _WAITS | {"sharing-config-not-applied", "gpu-memory-oversubscribed", "driver-not-installed"},
     "device-plugin-dra-conflict": _WAITS | {"gpu-memory-oversubscribed", "gpu-memory-insufficient", "dra-selector-mismatch"},
     "device-plugin-not-scheduled": _WAITS | {"driver-not-installed", "missing-toleration"},
     "driver-not-installed": _WAITS | {"gpu-unhealthy"},
     "gpu-limit-missing": frozenset({"runtimeclass-missing"}),
     "mig-config-invalid": _WAITS,
     "mig-strategy-mismatch": _WAITS,
+    "mig-monitor-permission": _WAITS | {"driver-not-installed"},
     "gpu-unhealthy": frozenset({"gpu-exhausted", "gpu-count-exceeds-node", "mps-not-ready"}) | _SEES_NONE,
-    "gpu-label-missing": frozenset({"node-selector-mismatch"}),
+    "gpu-label-missing": frozenset({"node-selector-mismatch", "gpu-exhausted"}),
 }
 """Winning cause -> causes that merely follow where both explain the same pods or objects."""
 LAST = frozenset({"node-out-of-service"})

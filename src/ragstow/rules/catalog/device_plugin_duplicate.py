@@ -78,13 +78,12 @@ class DevicePluginDuplicate(Rule):
         """One finding for each pair of plugins, with the nodes they share."""
         nodes: dict[tuple[ObjectRef, ...], list[tuple[str, tuple[Pod, ...]]]] = {}
         reach = _reach(context)
-        for node in context.snapshot.nodes:
-            pods = [
-                pod for pod in context.stack.pods(*_ROLES, node=node.name) if not pod.finished and not pod.deleted and pod.live
-            ]
-            owners = tuple(sorted({_plugin(context, pod) for pod in pods} | set(reach.get(node.name, ()))))
+        named = (pod.node for pod in context.stack.pods(*_ROLES) if pod.node)
+        for name in dict.fromkeys((*(node.name for node in context.snapshot.nodes), *named)):
+            pods = [pod for pod in context.stack.pods(*_ROLES, node=name) if not pod.finished and not pod.deleted and pod.live]
+            owners = tuple(sorted({_plugin(context, pod) for pod in pods} | set(reach.get(name, ()))))
             if len(owners) > 1:
-                nodes.setdefault(owners, []).append((node.name, tuple(pods)))
+                nodes.setdefault(owners, []).append((name, tuple(pods)))
         for owners, places in nodes.items():
             names = [name for name, _ in places]
             yield self.finding(

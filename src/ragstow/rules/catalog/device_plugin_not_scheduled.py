@@ -172,6 +172,7 @@ class DevicePluginNotScheduled(Rule):
             and node.name not in spoken
             and not any(value.startswith("paused-for") for value in node.labels.values())
             and not (node.labels.keys() & _OPERATED)
+            and not node.labels.get("nvidia.com/gpu.product", "").endswith("-MIG-INVALID")
             and not any(use.capacity for use in context.inventory.node(node.name).resources.values())
             and context.inventory.node(node.name).sharing != "dra"
             and not (

@@ -74,7 +74,11 @@ class DevicePluginStartRace(Rule):
             yield self.finding(
                 f"{site.words} was rejected on {site.node} before the device plugin had registered its GPUs",
                 "The kubelet admitted the pod while no healthy device was registered, as after a reboot. "
-                + ("The node offers its GPUs now; the" if _known(context, site.node) else "The")
+                + (
+                    "The node offers its GPUs now; the"
+                    if _known(context, site.node) and _serving(context, site.node)
+                    else "The"
+                )
                 + " failed pod is not tried again.",
                 Fix(
                     "Delete the failed pod; a controller (or you) makes a new one.",
@@ -90,14 +94,23 @@ class DevicePluginStartRace(Rule):
 
 
 def _offers_now(context: Context, pod: Pod) -> bool:
-    """Whether the pod's node offers all its GPUs by now, or nothing is told of it.
+    """Whether the pod's node offers all its GPUs by now, or will when its plugin has started, or nothing is told of it.
 
     A node that is not in the data says nothing against it; a fault of the card would stand in the log of plugin or kernel.
     """
     node = context.inventory.find(pod.node or "")
     if node is None:
         return not context.texts.of_cause("gpu-unhealthy", strong=True)
+    plugins = context.stack.pods("device-plugin", "hami-device-plugin", node=node.name)
+    states = [state.state for plugin in plugins if (state := context.states.of(plugin)) is not None]
+    if states and all(state == "starting" for state in states):
+        return True  # it has not come back yet
     return bool(node.resources) and all(use.allocatable == use.capacity > 0 for use in node.resources.values() if use.capacity)
+
+
+def _serving(context: Context, node: str | None) -> bool:
+    found = context.inventory.find(node or "")
+    return found is not None and any(use.allocatable for use in found.resources.values())
 
 
 def _known(context: Context, node: str | None) -> bool:

@@ -64,10 +64,18 @@ from ragstow.cluster.objects import Node
 from ragstow.rules.context import Context
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.selection import indispensable
+from ragstow.rules.selection import indispensable, wanted_values
 from ragstow.rules.waiting import AFFINITY, GPU_LABELS, Waiting, gpu_nodes, waiting
 
 _MEMORY = "nvidia.com/gpu.memory"
+_DISCOVERED = (
+    "nvidia.com/gpu.product",
+    "nvidia.com/gpu.memory",
+    "nvidia.com/gpu.family",
+    "nvidia.com/gpu.compute",
+    "nvidia.com/gpu.count",
+)
+"""How labels begin that only feature discovery sets."""
 
 
 class GpuLabelMissing(Rule):
@@ -84,6 +92,7 @@ class GpuLabelMissing(Rule):
             key = self._needed(group, nodes)
             bare = [node for node in nodes if not node.labels.get(key) or node.labels.get(key) == "0"] if key else []
             if not key or not bare or len(bare) < len(nodes):
+                yield from self._passed_over(context, group, nodes)
                 continue
             yield self.finding(
                 f"{group.workload} depends on label {key}, which no GPU node carries",
@@ -113,6 +122,44 @@ class GpuLabelMissing(Rule):
                 held=group.held,
                 since=group.since,
             )
+
+    def _passed_over(self, context: Context, group: Waiting, nodes: list[Node]) -> Iterator[Finding]:
+        """A node with free GPUs that feature discovery has not labelled, while the nodes that it has labelled are full."""
+        if not group.by_default_scheduler or group.verdict.feasible or not group.wants:
+            return
+        known = {key for node in nodes for key in node.labels if key.startswith(_DISCOVERED)}
+        keys = [key for key in wanted_values(group.pod.spec) if key in known]
+        bare = [
+            node
+            for node in nodes
+            if keys
+            and group.only(node, AFFINITY)
+            and not any(key.startswith(_DISCOVERED) for key in node.labels)
+            and all(
+                (use := context.inventory.node(node.name).resources.get(name)) is not None and use.free >= count
+                for name, count in group.wants.items()
+            )
+        ]
+        if not bare:
+            return
+        yield self.finding(
+            f"{group.workload} selects by {keys[0]}, which GPU node(s) {', '.join(node.name for node in bare[:5])} with free GPUs lack",
+            "Feature discovery has labelled other nodes and not these, so that the scheduler cannot see what their cards are.",
+            Fix(
+                "Let GPU feature discovery run there (taints, selectors of its DaemonSet), or set the label by hand.",
+                command=f"kubectl label node {bare[0].name} {keys[0]}=<value>",
+                check="the pod gets a node, if the cards are those that it asks for",
+            ),
+            (*group.objects, *map(ObjectRef.of, bare[:5])),
+            evidence=(
+                *group.evidence,
+                *(Evidence("(absent)", ObjectRef.of(node), f"metadata.labels[{keys[0]}]") for node in bare[:3]),
+            ),
+            held=group.held,
+            since=group.since,
+            confidence="likely",
+            severity="high",
+        )
 
     def _needed(self, group: Waiting, nodes: list[Node]) -> str:
         """The label that the pod cannot do without; "" where it depends on none."""

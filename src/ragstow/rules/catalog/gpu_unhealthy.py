@@ -69,6 +69,7 @@ class GpuUnhealthy(Rule):
             }
             for node in gpu_nodes(context)
         }
+        lost = {name: missing for name, missing in lost.items() if name in said or not _unregistered(context, name, missing)}
         for name in sorted({*said, *(node for node, missing in lost.items() if missing)}):
             missing = lost.get(name, {})
             hits = said.get(name, ())
@@ -110,6 +111,13 @@ class GpuUnhealthy(Rule):
                 evidence=evidence(strangers),
                 confidence="likely",
             )
+
+
+def _unregistered(context: Context, name: str, missing: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether nothing is offered since the node's plugin has not started yet: the kubelet then counts all its devices as unhealthy."""
+    plugins = context.stack.pods("device-plugin", "hami-device-plugin", node=name)
+    states = [state.state for pod in plugins if (state := context.states.of(pod)) is not None]
+    return bool(states) and all(state == "starting" for state in states) and all(free == 0 for _, free in missing.values())
 
 
 def _faults(hits: Iterable[Hit]) -> str:

@@ -89,7 +89,7 @@ from ragstow.cluster.objects import KubeObject, Node
 from ragstow.rules.configs import ConfigText, config_texts, layouts, trouble
 from ragstow.rules.context import Context
 from ragstow.rules.engines import is_device
-from ragstow.rules.grouping import evidence
+from ragstow.rules.grouping import by_workload, evidence
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.mig_changes import CONFIG, STATE, is_stuck
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
@@ -116,13 +116,15 @@ class MigConfigInvalid(Rule):
         hits = [hit for hit in context.texts.of_cause(self.cause, strong=True) if hit.signature.software == "mig-parted"]
         broken = [config for config in configs if trouble(config)]
         stuck = any(is_stuck(context, node) for node in context.snapshot.nodes)
+        yield from self._wrong_key(context)
         if not failed and not stuck and (hits or broken):
             refs = [ObjectRef.of(config.map) for config in broken]
             text = trouble(broken[0])[0] if broken else hits[0].text.value.strip()
             pods = [
                 hit.text.pod for hit in hits if hit.text.pod is not None and "mig-manager" in context.stack.roles(hit.text.pod)
             ]
-            if broken or pods:
+            nameless = [hit for hit in hits if hit.text.pod is None and "mig" in (hit.text.evidence.file or "").lower()]
+            if broken or pods or nameless:
                 yield self.finding(
                     f"the MIG configuration is refused: {text}",
                     "The MIG manager cannot read it, so that no layout is applied.",
@@ -134,6 +136,33 @@ class MigConfigInvalid(Rule):
                     ),
                     severity="medium",
                 )
+
+    def _wrong_key(self, context: Context) -> Iterator[Finding]:
+        """A MIG manager that cannot start, since its ConfigMap has the file under another key."""
+        hits = [
+            hit
+            for hit in context.texts.of_cause(self.cause)
+            if hit.signature.software == "kubelet"
+            and hit.text.pod is not None
+            and "mig-manager" in context.stack.roles(hit.text.pod)
+        ]
+        for site, members in by_workload(context, hits):
+            key = members[0].match["key"]
+            maps = [c.map for c in config_texts(context.snapshot.of("ConfigMap")) if c.kind == "mig" and c.key != key]
+            yield self.finding(
+                f"{site.words} cannot start: its ConfigMap has no key {key}"
+                + (f" ({ObjectRef.of(maps[0])} has {', '.join(sorted(maps[0].raw['data']))})" if maps else ""),
+                "The MIG manager mounts the file under that name only; until it is there no layout is applied.",
+                Fix(
+                    f"Put the configuration under the key {key}.",
+                    command=f"kubectl -n {maps[0].namespace} edit configmap {maps[0].name}" if maps else "",
+                    check="the MIG manager's pod starts by itself",
+                ),
+                (*site.objects, *map(ObjectRef.of, maps[:1])),
+                evidence=evidence(members),
+                held=site.pods,
+                confidence="certain",
+            )
 
     def lint(self, context: LintContext) -> Iterator[Finding]:
         """One finding for each configuration that mig-parted refuses."""

@@ -50,12 +50,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragstow.cluster.objects import Node
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
+from ragstow.rules.mig_changes import CONFIG, STATE
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import unserved
+from ragstow.rules.waiting import FIT, unserved, waiting
 
+_SLICE, _UNCUT = "nvidia.com/mig-", "all-disabled"
 _PRODUCT, _STRATEGY = "nvidia.com/gpu.product", "nvidia.com/mig.strategy"
 
 
@@ -91,6 +94,42 @@ class MigStrategyMismatch(Rule):
                     evidence=_labels(context, node.name),
                     held=_held(context, node.name),
                 )
+        yield from self._not_looked_at(context)
+
+    def _not_looked_at(self, context: Context) -> Iterator[Finding]:
+        """Nodes that are cut while their plugin's strategy is none, and pods that wait for the slices."""
+        for node in context.snapshot.nodes:
+            offers = [name for name, use in context.inventory.node(node.name).resources.items() if use.capacity]
+            cut = node.labels.get(CONFIG, "") not in ("", _UNCUT) and node.labels.get(STATE) == "success"
+            if not cut or any(_SLICE in name for name in offers) or _strategy(context, node) != "none":
+                continue
+            groups = [
+                group
+                for group in waiting(context)
+                if group.only(node, FIT) and any(_SLICE in name for name in group.wants) and not group.offering
+            ]
+            if groups:
+                yield self.finding(
+                    f"node {node.name} is cut as {node.labels[CONFIG]}, and MIG strategy none offers no slice of it",
+                    f"Under strategy none the plugin passes slices over and offers {', '.join(offers) or 'nothing'}; "
+                    f"{sum(len(group.pods) for group in groups)} pod(s) wait for slices.",
+                    _fix(node.name),
+                    (ObjectRef.of(node), *map(ObjectRef.of, context.snapshot.of("ClusterPolicy", "nvidia.com"))),
+                    evidence=(
+                        *(Evidence(node.labels[key], ObjectRef.of(node), f"metadata.labels[{key}]") for key in (CONFIG, STATE)),
+                        *(entry for group in groups for entry in group.evidence[:1]),
+                    ),
+                    held=[key for group in groups for key in group.held],
+                )
+
+
+def _strategy(context: Context, node: Node) -> str:
+    """The strategy that the node's plugin is told; "" where nothing tells."""
+    config = context.inventory.node(node.name).config
+    if config is None:
+        return ""
+    flags = (config.config or {}).get("flags") or {}
+    return str(config.overrides.get("migStrategy") or flags.get("migStrategy") or "")
 
 
 def _held(context: Context, node: str | None) -> list[str]:

@@ -255,9 +255,12 @@ class SharingConfigNotApplied(Rule):
     def _why(self, context: Context, item: KubeObject, plain: list[ConfigText], served: list[NodeGpus]) -> list[Evidence]:
         found: list[Evidence] = []
         for plugin in context.stack.workloads("device-plugin"):
-            if plugin.namespace != item.namespace:
-                continue
             ref = ObjectRef.of(plugin)
+            if plugin.namespace != item.namespace:
+                if _named_by_label(context, item, served) and not _configured(plugin):
+                    text = f"the plugin is in namespace {plugin.namespace}, and mounts no ConfigMap at all"
+                    found.append(Evidence(text, ref, "spec.template.spec.volumes"))
+                continue
             if _from_environment(plugin, item.name):
                 found.append(
                     Evidence("the plugin takes the ConfigMap as environment variables, which it does not read", ref, "envFrom")
@@ -326,6 +329,16 @@ def _from_environment(plugin: KubeObject, name: str) -> bool:
         for container in template(plugin).get("containers") or ()
         for source in container.get("envFrom") or ()
     )
+
+
+def _named_by_label(context: Context, item: KubeObject, served: list[NodeGpus]) -> bool:
+    """Whether the label of a GPU node asks for a key of the ConfigMap."""
+    data = item.raw.get("data") or {}
+    return any(_label(context, node.name) in data for node in served)
+
+
+def _configured(plugin: KubeObject) -> bool:
+    return any(volume.get("configMap") or volume.get("projected") for volume in template(plugin).get("volumes") or ())
 
 
 def _mounts(plugin: KubeObject, name: str) -> bool:

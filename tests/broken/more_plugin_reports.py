@@ -497,3 +497,69 @@ def a_label_that_asks_a_plugin_without_any_configuration() -> tuple[Cluster, Wan
     c.add(config_map("device-plugin-config", {"time-sliced": text}, namespace="default"))
     c.add(daemons("nvidia-device-plugin-daemonset", "kube-system", PLUGIN, 1, 1))
     return c, Wanted("sharing-config-not-applied", "ConfigMap default/device-plugin-config")
+
+
+@defect
+def more_shares_than_the_daemon_makes() -> tuple[Cluster, Wanted]:
+    """The plugin waits for a daemon that refuses its configuration."""
+    c = Cluster("", node("n1", {}, PRESENT | {"nvidia.com/mps.capable": "true"}))
+    c.add(config_map("mps-cfg", {"mps": MPS.replace("10", "100")}))
+    c.add(pod("plugin-k", "gpu", PLUGIN, runs(), "n1", ("DaemonSet", "plugin")))
+    daemon = container("mps-control-daemon-ctr", "nvcr.io/nvidia/k8s-device-plugin:v0.17.0")
+    c.add(pod("daemon-7", "gpu", daemon, crashes(), "n1", ("DaemonSet", "daemon")))
+    c.add(pod("llm-0", "rag", ENGINE, waits(), "", ("StatefulSet", "llm")))
+    c.attachments["logs/plugin-k.txt"] = (
+        "E0610 15:20:00.2      39 main.go:301] Failed to start plugin: error waiting for MPS daemon: error checking MPS daemon health: "
+        "failed to send command to MPS daemon: exit status 1\n"
+    )
+    c.attachments["logs/daemon-7.txt"] = (
+        "E0610 15:20:03.2      41 main.go:91] error starting daemon: invalid MPS configuration: "
+        "invalid device maximum allowed replicas exceeded: 100 > 48\n"
+    )
+    return c, Wanted("sharing-config-invalid", "Node n1", ("gpu/daemon-7", "rag/llm-0"), also=("mps-not-ready",))
+
+
+@defect
+def devices_that_the_kubelet_remembers_of_a_plugin_that_waits_for_mps() -> tuple[Cluster, Wanted]:
+    said = "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected"
+    c = Cluster("", node("al-1", {GPU: 4}, PRESENT, allocatable={GPU: 0}), config_map("mps-cfg", {"mps": MPS}))
+    c.add(pod("llm-5c-a", "rag", ENGINE, refused("UnexpectedAdmissionError", said), "al-1", ("ReplicaSet", "llm-5c")))
+    c.add(pod("plugin-k", "gpu", PLUGIN, runs(), "al-1", ("DaemonSet", "plugin")))
+    c.attachments["logs/plugin-k.txt"] = (
+        "E0610 15:20:00.2      39 main.go:301] Failed to start plugin: error waiting for MPS daemon: error checking MPS daemon health: "
+        "failed to send command to MPS daemon: exit status 1\n"
+    )
+    return c, Wanted("mps-not-ready", "Node al-1", ("rag/llm-5c-a",))
+
+
+@defect
+def two_workloads_refused_at_one_reboot() -> tuple[Cluster, Wanted]:
+    """https://github.com/defenseunicorns/leapfrogai/issues/346"""
+    said = "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected"
+    c = Cluster("", node("uds-1", {GPU: 4}))
+    for name in ("llama-cpp", "whisper"):
+        c.add(pod(f"{name}-a", "rag", ENGINE, refused("UnexpectedAdmissionError", said), "uds-1", ("ReplicaSet", name)))
+        c.add(pod(f"{name}-b", "rag", ENGINE, runs(), "uds-1", ("ReplicaSet", name)))
+    return c, Wanted("device-plugin-start-race", "Node uds-1", ("rag/llama-cpp-a", "rag/whisper-a"))
+
+
+@defect
+def a_log_that_is_called_after_the_daemonset() -> tuple[Cluster, Wanted]:
+    c = Cluster("", node("k-1", {}, PRESENT), node("k-2", {}))
+    c.add(
+        pod(
+            "nvidia-device-plugin-daemonset-fghij",
+            "kube-system",
+            PLUGIN,
+            runs(),
+            "k-1",
+            ("DaemonSet", "nvidia-device-plugin-daemonset"),
+        )
+    )
+    c.add(pod("web-0", "shop", container("web", "nginx"), crashes(), "k-2", ("StatefulSet", "web")))
+    c.add(daemons("nvidia-device-plugin-daemonset", "kube-system", PLUGIN, 2, 2))
+    c.attachments["logs/nvidia-device-plugin-daemonset.txt"] = (
+        "I1019 1 factory.go:107] Detected non-NVML platform: could not load NVML library: libnvidia-ml.so.1: cannot open shared object "
+        "file: No such file or directory\nI1019 1 main.go:287] No devices found. Waiting indefinitely.\n"
+    )
+    return c, Wanted("device-plugin-nvml-missing", "Node k-1")

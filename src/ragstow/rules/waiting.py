@@ -134,6 +134,13 @@ def unserved(context: Context, nodes: Iterable[str]) -> tuple[Waiting, ...]:
     )
 
 
+def turned_away(context: Context, node: str | None) -> tuple[str, ...]:
+    """Pods that the kubelet of a node rejected, since its plugin had no device registered."""
+    hits = context.texts.of_cause("device-plugin-start-race") if node else ()
+    pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
+    return tuple(dict.fromkeys(pod.key for pod in pods if pod.phase == "Failed" and pod.node == node))
+
+
 def _lacks_only_gpus(group: Waiting, name: str) -> bool:
     refusals = group.verdict.refused.get(name, ())
     return bool(refusals) and all(

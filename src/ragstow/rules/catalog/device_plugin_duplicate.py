@@ -117,7 +117,14 @@ class DevicePluginDuplicate(Rule):
 
 def _plugin(context: Context, pod: Pod) -> ObjectRef:
     """The DaemonSet of a plugin's pod, itself where it has none."""
-    name = context.owners.replica_set(pod)
+    name = context.owners.replica_set(pod) or next(
+        (
+            item.name
+            for item in context.stack.workloads(*_ROLES)
+            if item.kind == "DaemonSet" and item.namespace == pod.namespace and pod.name.startswith(f"{item.name}-")
+        ),
+        "",
+    )
     return (
         ObjectRef(pod.controller.kind if pod.controller is not None else "DaemonSet", pod.namespace, name)
         if name

@@ -59,7 +59,7 @@ from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import unserved
+from ragstow.rules.waiting import turned_away, unserved
 
 _WORKLOADS = ("DaemonSet", "Deployment")
 
@@ -116,7 +116,10 @@ class DevicePluginNvmlMissing(Rule):
                     *evidence(hits),
                     *(Evidence("(absent)", ObjectRef.of(pod), "spec.runtimeClassName") for pod in pods[:1] if bare),
                 ),
-                held=[key for group in unserved(context, [site.node] if site.node else ()) for key in group.held],
+                held=[
+                    *(key for group in unserved(context, [site.node] if site.node else ()) for key in group.held),
+                    *turned_away(context, site.node),
+                ],
                 confidence=sure(hits),
             )
         yield from self._silent(context, said)

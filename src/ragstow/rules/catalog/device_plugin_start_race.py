@@ -49,8 +49,9 @@ from collections.abc import Iterator
 
 from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
-from ragstow.rules.grouping import by_workload, evidence
-from ragstow.rules.model import Finding, Fix
+from ragstow.rules.grouping import evidence
+from ragstow.rules.index.texts import Hit
+from ragstow.rules.model import Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
 
@@ -62,34 +63,36 @@ class DevicePluginStartRace(Rule):
     needs = frozenset({"snapshot", "events"})
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
-        """One finding for each workload that was rejected on a node which is healthy now."""
-        hits = [
-            hit
-            for hit in context.texts.of_cause(self.cause)
-            if hit.text.pod is not None and hit.text.pod.phase == "Failed" and _offers_now(context, hit.text.pod)
-        ]
-        for site, members in by_workload(context, hits):
-            pod = site.pods[0]
-            namespace, _, name = pod.partition("/")
+        """One finding for all pods that were rejected on a node which is healthy now."""
+        by_node: dict[str, list[Hit]] = {}
+        for hit in context.texts.of_cause(self.cause):
+            pod = hit.text.pod
+            if pod is not None and pod.phase == "Failed" and _offers_now(context, pod):
+                by_node.setdefault(pod.node or "", []).append(hit)
+        for node, hits in sorted(by_node.items()):
+            pods = list({hit.text.pod.key: hit.text.pod for hit in hits if hit.text.pod is not None}.values())
+            workloads = list(dict.fromkeys(context.owners.workload(pod) for pod in pods))
+            reboots = context.events.about(ObjectRef("Node", "", node), "Rebooted") if node else ()
+            known = context.inventory.find(node) is not None
             yield self.finding(
-                f"{site.words} was rejected on {site.node} before the device plugin had registered its GPUs",
-                "The kubelet admitted the pod while no healthy device was registered, as after a reboot. "
-                + (
-                    "The node offers its GPUs now; the"
-                    if _known(context, site.node) and _serving(context, site.node)
-                    else "The"
-                )
-                + " failed pod is not tried again.",
+                f"{workloads[0] if len(workloads) == 1 else f'{len(workloads)} workloads'}: {len(pods)} pod(s) were rejected on "
+                f"{node or 'their node'} before the device plugin had registered its GPUs",
+                "The kubelet admitted them while no healthy device was registered, as after a reboot. "
+                + ("The node offers its GPUs now; the" if known and _serving(context, node) else "The")
+                + " failed pods are not tried again.",
                 Fix(
-                    "Delete the failed pod; a controller (or you) makes a new one.",
-                    command=f"kubectl -n {namespace} delete pod {name}",
+                    "Delete the failed pods; a controller (or you) makes new ones.",
+                    command="; ".join(
+                        f"kubectl -n {space} delete pod {' '.join(pod.name for pod in pods if pod.namespace == space)}"
+                        for space in dict.fromkeys(pod.namespace for pod in pods)
+                    ),
                     disruption="none",
-                    check="the new pod runs",
+                    check="the new pods run",
                 ),
-                site.objects,
-                evidence=evidence(members),
-                held=site.pods,
-                confidence="likely" if _known(context, site.node) else "possible",
+                (*workloads, *map(ObjectRef.of, pods), *([ObjectRef("Node", "", node)] if known else [])),
+                evidence=(*evidence(hits), *(event.evidence for event in reboots[:1])),
+                held=[pod.key for pod in pods],
+                confidence="likely" if known else "possible",
             )
 
 
@@ -108,10 +111,6 @@ def _offers_now(context: Context, pod: Pod) -> bool:
     return bool(node.resources) and all(use.allocatable == use.capacity > 0 for use in node.resources.values() if use.capacity)
 
 
-def _serving(context: Context, node: str | None) -> bool:
-    found = context.inventory.find(node or "")
+def _serving(context: Context, node: str) -> bool:
+    found = context.inventory.find(node)
     return found is not None and any(use.allocatable for use in found.resources.values())
-
-
-def _known(context: Context, node: str | None) -> bool:
-    return context.inventory.find(node or "") is not None

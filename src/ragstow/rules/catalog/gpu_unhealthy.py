@@ -114,10 +114,21 @@ class GpuUnhealthy(Rule):
 
 
 def _unregistered(context: Context, name: str, missing: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether nothing is offered since the node's plugin has not started yet: the kubelet then counts all its devices as unhealthy."""
+    """Whether nothing is offered since the node's plugin has not started, or says what else keeps it from serving: the kubelet
+    then counts all its devices as unhealthy."""
     plugins = context.stack.pods("device-plugin", "hami-device-plugin", node=name)
     states = [state.state for pod in plugins if (state := context.states.of(pod)) is not None]
-    return bool(states) and all(state == "starting" for state in states) and all(free == 0 for _, free in missing.values())
+    waits = bool(states) and all(state == "starting" for state in states)
+    # A plugin that says why it does not serve has no word on the cards.
+    keys = {pod.key for pod in plugins}
+    says = any(
+        hit.text.pod is not None
+        and hit.text.pod.key in keys
+        and hit.signature.strong
+        and hit.signature.cause != GpuUnhealthy.cause
+        for hit in context.texts.hits
+    )
+    return (waits or says) and all(free == 0 for _, free in missing.values())
 
 
 def _faults(hits: Iterable[Hit]) -> str:

@@ -54,10 +54,11 @@ from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import gpu_nodes, unserved
+from ragstow.rules.waiting import gpu_nodes, turned_away, unserved
 
 _CAPABLE = "nvidia.com/mps.capable"
 _DRA = "dra-driver"
+_NO_ROOT = "--mps-root"
 
 
 class MpsNotReady(Rule):
@@ -69,7 +70,7 @@ class MpsNotReady(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each node where MPS is wanted and nothing is served."""
-        idle = {node.name for node in gpu_nodes(context) if not any(use.capacity for use in node.resources.values())}
+        idle = {node.name for node in gpu_nodes(context) if not any(use.allocatable for use in node.resources.values())}
         served = {node.name for node in gpu_nodes(context)} - idle
         said: set[str] = set()
         strong = context.texts.of_cause(self.cause, strong=True)
@@ -78,7 +79,10 @@ class MpsNotReady(Rule):
             if site.node in served or (site.node is None and served and not idle):
                 continue
             said.add(site.node or "")
-            yield self._finding(context, site.node, (*site.objects,), evidence(hits), sure(hits) == "certain")
+            rootless = any(_NO_ROOT in hit.text.value for hit in hits)
+            yield self._finding(
+                context, site.node, (*site.objects,), evidence(hits), sure(hits) == "certain", rootless=rootless
+            )
         for name in sorted(idle - said):
             daemons = context.stack.pods("mps-daemon", node=name)
             runs = any((state := context.states.of(pod)) is not None and state.healthy for pod in daemons)
@@ -140,20 +144,31 @@ class MpsNotReady(Rule):
             )
 
     def _finding(
-        self, context: Context, node: str | None, objects: tuple[ObjectRef, ...], said: tuple[Evidence, ...], certain: bool
+        self,
+        context: Context,
+        node: str | None,
+        objects: tuple[ObjectRef, ...],
+        said: tuple[Evidence, ...],
+        certain: bool,
+        *,
+        rootless: bool = False,
     ) -> Finding:
         found = context.snapshot.get("Node", node or "")
         label = found.labels.get(_CAPABLE, "(absent)") if found is not None else ""
         return self.finding(
             f"MPS is configured on {node or 'a node'}, but its control daemon does not serve: the node offers no GPU",
-            "The plugin advertises MPS shares only while the control daemon answers."
+            "The plugin is told to share by MPS and given no MPS root, the folder in which it meets the daemon: it ends."
+            if rootless
+            else "The plugin advertises MPS shares only while the control daemon answers."
             + (
                 f" Label {_CAPABLE} is {label}; the daemon runs only where it is true, and feature discovery sets it."
                 if found and label != "true"
                 else ""
             ),
             Fix(
-                "Enable GPU feature discovery (gfd.enabled), set the MPS root, and look at the daemon's log.",
+                "Give the plugin and the daemon the same root (--mps-root or MPS_ROOT, /run/nvidia/mps, mounted from the host); the chart does."
+                if rootless
+                else "Enable GPU feature discovery (gfd.enabled), set the MPS root, and look at the daemon's log.",
                 command="kubectl get daemonset -A | grep mps-control-daemon",
                 disruption="none on a node that offers no GPU",
                 check=f"kubectl get node {node or '<node>'} -o jsonpath='{{.status.allocatable}}'",
@@ -163,7 +178,10 @@ class MpsNotReady(Rule):
                 *said,
                 *([Evidence(label, ObjectRef.of(found), f"metadata.labels[{_CAPABLE}]")] if found is not None else []),
             ),
-            held=[key for group in unserved(context, [node] if node else ()) for key in group.held],
+            held=[
+                *(key for group in unserved(context, [node] if node else ()) for key in group.held),
+                *turned_away(context, node),
+            ],
             confidence="certain" if certain else "likely",
         )
 

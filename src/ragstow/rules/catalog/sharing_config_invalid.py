@@ -75,6 +75,8 @@ from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import gpu_nodes, unserved
 
+_READERS = ("device-plugin", "mps-daemon")
+
 
 class SharingConfigInvalid(Rule):
     """See the page above."""
@@ -93,18 +95,22 @@ class SharingConfigInvalid(Rule):
         hits = [
             hit
             for hit in context.texts.of_cause(self.cause, strong=True)
-            if hit.signature.software == "device-plugin" and _plugin_said(hit.text.pod, context)
+            if hit.signature.software in _READERS and _plugin_said(hit.text.pod, context)
         ]
         if found:
             return
         for site, members in by_node(hits):
             yield self.finding(
-                f"the device plugin on {site.words} refuses its configuration",
+                f"the {'MPS daemon' if members[0].signature.software == _READERS[1] else 'device plugin'} on {site.words} refuses its "
+                "configuration",
                 members[0].text.value.strip(),
                 Fix("Mend the configuration file and restart the plugin.", check="the plugin pod is Ready"),
                 site.objects,
                 evidence=evidence(members),
-                held=site.pods,
+                held=[
+                    *site.pods,
+                    *(key for group in unserved(context, [site.node] if site.node else ()) for key in group.held),
+                ],
                 confidence=sure(members),
             )
 

@@ -58,6 +58,7 @@ from ragstow.rules.configs import config_texts
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
+from ragstow.rules.policies import plugin_config
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import gpu_nodes, unserved
 
@@ -86,11 +87,22 @@ class SharingConfigUnknown(Rule):
             yield self._finding(context, ref, name, nodes)
         if not asked:
             for site, hits in by_node(context.texts.of_cause(self.cause)):
+                spaces = {hit.text.pod.namespace for hit in hits if hit.text.pod is not None}
+                maps = {
+                    ObjectRef.of(config.map): config.map
+                    for config in config_texts(context.snapshot.of("ConfigMap"))
+                    if config.kind == "plugin" and config.map.namespace in spaces
+                }
+                name = next((said for hit in hits if (said := hit.match.groupdict().get("name"))), "") or _default(context)
                 yield self.finding(
-                    f"the device plugin on {site.words} is told to use a configuration that does not exist",
-                    "The config manager found no such key; with an empty name the default itself is missing from the ConfigMap.",
+                    f"the device plugin on {site.words} is told to use a configuration that does not exist"
+                    + (f": {name}" if name else ""),
+                    "The config manager found no such key; with an empty name the default itself is missing from the ConfigMap."
+                    + "".join(
+                        f" {ref} has {', '.join(_data(context, ref.namespace, ref.name) or ()) or 'no key'}." for ref in maps
+                    ),
                     Fix("Name a key that exists, as node label or as default.", check="the plugin pod is Ready"),
-                    site.objects,
+                    (*site.objects, *maps, *map(ObjectRef.of, context.snapshot.of("ClusterPolicy", "nvidia.com"))),
                     evidence=evidence(hits),
                     held=site.pods,
                     confidence=sure(hits),
@@ -130,6 +142,13 @@ class SharingConfigUnknown(Rule):
             ),
             held=[key for group in unserved(context, [node.name for node in nodes]) for key in group.held],
         )
+
+
+def _default(context: Context) -> str:
+    """The default that a ClusterPolicy names."""
+    return next(
+        (default for item in context.snapshot.of("ClusterPolicy", "nvidia.com") if (default := plugin_config(item)[1])), ""
+    )
 
 
 def _by_label(context: Context) -> dict[tuple[ObjectRef, str], list[Node]]:

@@ -87,6 +87,14 @@ class Logs:
         node = self._node(path)
         if node is not None:
             return Log(path, lines, node=node)
+        near = [
+            (pod, c)
+            for pod, c in self._containers()
+            if _same(pod.name, words) or _within(c.name, words) or (pod.controller and _same(pod.controller.name, words))
+        ]
+        near = [pair for pair in near if self._crashing(pair[0])] or near
+        if near:
+            return Log(path, lines, near[0][0], near[0][1].name if len(near[0][0].containers) == 1 else None, certain=False)
         crashing = [state.pod for state in self._states.in_state("crashing")]
         if len(crashing) == 1:
             return Log(path, lines, crashing[0], certain=False)
@@ -110,6 +118,12 @@ def _in(name: str, words: list[str]) -> bool:
     """Whether the words of a name stand in `words` in a row."""
     wanted = [word for word in _WORDS.split(name.lower()) if word]
     return bool(wanted) and any(words[i : i + len(wanted)] == wanted for i in range(len(words) - len(wanted) + 1))
+
+
+def _within(name: str, words: list[str]) -> bool:
+    """Whether a file's whole name, of two words at least, stands in a container's."""
+    wanted = [word for word in _WORDS.split(name.lower()) if word]
+    return len(words) > 1 and any(wanted[i : i + len(words)] == words for i in range(len(wanted) - len(words) + 1))
 
 
 def _same(name: str, words: list[str]) -> bool:

@@ -396,6 +396,51 @@ def the_only_node_is_the_control_plane() -> tuple[Cluster, Wanted]:
     return c, Wanted("device-plugin-not-scheduled", "DaemonSet kube-system/nvidia-device-plugin-daemonset", ("rag/llm-0",))
 
 
+# little data
+
+
+@defect
+def devices_and_a_claim_and_no_node() -> tuple[Cluster, Wanted]:
+    c = Cluster("", _class(), _slice("w1", *map(_card, range(2))), _slice("w2", *map(_card, range(2))))
+    c.add(_claim("four-gpus-x2", _asks(count=4)))
+    said = NO_CLAIM.replace("0/1", "0/2").replace("1 cannot", "2 cannot").replace(": 1 Preemption", ": 2 Preemption")
+    c.add(_claimant("big", waits(said), resourceClaimTemplateName="four-gpus"))
+    return c, Wanted("dra-selector-mismatch", "ResourceClaim rag/four-gpus-x2", ("rag/big",), mentions=("asks for 4 devices",))
+
+
+@defect
+def a_default_that_is_no_key_and_no_node() -> tuple[Cluster, Wanted]:
+    text = "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n"
+    spec = {"devicePlugin": {"config": {"name": "slices", "default": "any"}}}
+    c = Cluster("", thing("ClusterPolicy", "cluster-policy", api="nvidia.com/v1", spec=spec, status={"state": "notReady"}))
+    c.add(
+        config_map("slices", {"slice-4": text, "plain": "version: v1\nflags: {migStrategy: none}\n"}, namespace="gpu-operator")
+    )
+    return c, Wanted("sharing-config-unknown", "ConfigMap gpu-operator/slices", mentions=("any",))
+
+
+@defect
+def a_plugin_that_wants_no_pod_and_no_node() -> tuple[Cluster, Wanted]:
+    c = Cluster("", daemons("nvdp", "gpu", PLUGIN, 0, nodeSelector={"accelerator": "nvidia"}))
+    c.add(
+        pod(
+            "llm-0", "rag", ENGINE, waits("0/2 nodes are available: 2 Insufficient nvidia.com/gpu."), "", ("StatefulSet", "llm")
+        )
+    )
+    return c, Wanted("device-plugin-not-scheduled", "DaemonSet gpu/nvdp", ("rag/llm-0",))
+
+
+@defect
+def the_mig_managers_log_alone() -> tuple[Cluster, Wanted]:
+    """https://github.com/NVIDIA/gpu-operator/issues/322"""
+    manager = container("nvidia-mig-manager", "nvcr.io/nvidia/cloud-native/k8s-mig-manager:v0.3.0")
+    c = Cluster("", pod("mig-manager-x", "gpu-operator", manager, runs(), "dgx-1", ("DaemonSet", "mig-manager")))
+    c.attachments["logs/mig-manager-x.txt"] = (
+        'time="2022-03-28T18:08:11Z" level=error msg="\\nThe following GPUs could not be reset:\\n  GPU 00000000:07:00.0: In use by another client"\n'
+    )
+    return c, Wanted("mig-reconfig-stuck", "Pod gpu-operator/mig-manager-x")
+
+
 # more of each, second round
 
 

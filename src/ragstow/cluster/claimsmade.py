@@ -16,6 +16,7 @@ from ragstow.cluster.objects import KubeObject, Pod
 from ragstow.cluster.snapshot import Snapshot
 
 _POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+_ROOM = {"cpu": "1k", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "1k"}
 _TOLD_MISSING = "ResourceClaim not created yet"
 
 
@@ -52,8 +53,21 @@ def with_claims(snapshot: Snapshot) -> Snapshot:
         if tied:
             statuses = [*(pod.status.get("resourceClaimStatuses") or ()), *tied]
             put.append(make(RawObject({**pod.raw, "status": {**pod.status, "resourceClaimStatuses": statuses}})))
+    put += _nodes(snapshot)
     put += _classes(snapshot, (*snapshot.of("ResourceClaim", GROUP), *put))
     return snapshot.replace(put=put) if put else snapshot
+
+
+def _nodes(snapshot: Snapshot) -> list[KubeObject]:
+    """Where the data hold no node: those that publish devices, with room for everything else."""
+    if snapshot.nodes:
+        return []
+    names = [(item.raw.get("spec") or {}).get("nodeName") for item in snapshot.of("ResourceSlice", GROUP)]
+    meta = [
+        {"name": name, "labels": {"kubernetes.io/hostname": name}} for name in dict.fromkeys(names) if isinstance(name, str)
+    ]
+    status = {"capacity": _ROOM, "allocatable": _ROOM}
+    return [make(RawObject({"apiVersion": "v1", "kind": "Node", "metadata": item, "status": status})) for item in meta]
 
 
 def _classes(snapshot: Snapshot, claims: Iterable[KubeObject]) -> list[KubeObject]:

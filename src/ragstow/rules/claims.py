@@ -147,4 +147,8 @@ def _driver(context: Context, device_class: str) -> str:
         expression = str((selector.get("cel") or {}).get("expression"))
         if "device.driver ==" in expression:
             return expression.split("device.driver ==", 1)[1].strip().split("&&")[0].strip().strip("'\"")
+    if item is None and not context.snapshot.of("DeviceClass", _GROUP):
+        published = {str((found.raw.get("spec") or {}).get("driver")) for found in context.snapshot.of("ResourceSlice", _GROUP)}
+        if len(published) == 1:
+            return published.pop()
     return DEFAULT_DRIVER if device_class.endswith("nvidia.com") else device_class

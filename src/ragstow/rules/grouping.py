@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
 from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Confidence, Evidence, ObjectRef
@@ -37,7 +36,7 @@ def by_node(hits: Iterable[Hit]) -> Iterator[tuple[Site, tuple[Hit, ...]]]:
     for name, members in _grouped(hits, _node_name):
         pods = _pods(members)
         objects = [ObjectRef("Node", "", name)] if name is not None else []
-        yield Site(name, None, (*objects, *map(ObjectRef.of, pods)), tuple(pod.key for pod in pods)), members
+        yield Site(name, None, (*objects, *pods), tuple(map(_key, pods))), members
 
 
 def by_workload(context: Context, hits: Iterable[Hit]) -> Iterator[tuple[Site, tuple[Hit, ...]]]:
@@ -52,7 +51,7 @@ def by_workload(context: Context, hits: Iterable[Hit]) -> Iterator[tuple[Site, t
         pods = _pods(members)
         objects = [ref] if ref is not None else []
         node = next((hit.text.node.name for hit in members if hit.text.node is not None), None)
-        yield Site(node, ref, (*objects, *map(ObjectRef.of, pods)), tuple(pod.key for pod in pods), "pod"), members
+        yield Site(node, ref, tuple(dict.fromkeys((*objects, *pods))), tuple(map(_key, pods)), "pod"), members
 
 
 def evidence(hits: Sequence[Hit], most: int = 3) -> tuple[Evidence, ...]:
@@ -83,5 +82,11 @@ def _grouped(hits: Iterable[Hit], key: Callable[[Hit], T | None]) -> list[tuple[
     )
 
 
-def _pods(hits: Iterable[Hit]) -> tuple[Pod, ...]:
-    return tuple({hit.text.pod.key: hit.text.pod for hit in hits if hit.text.pod is not None}.values())
+def _pods(hits: Iterable[Hit]) -> tuple[ObjectRef, ...]:
+    """The pods that texts are from; a pod that only an event names is one of them."""
+    refs = (hit.text.about if hit.text.pod is None else ObjectRef.of(hit.text.pod) for hit in hits)
+    return tuple(dict.fromkeys(ref for ref in refs if ref is not None and ref.kind == "Pod"))
+
+
+def _key(pod: ObjectRef) -> str:
+    return f"{pod.namespace}/{pod.name}"

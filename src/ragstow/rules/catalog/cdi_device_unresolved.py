@@ -31,6 +31,14 @@ Fires: an unknown device name
         restartCount: 0
         state: {waiting: {reason: CreateContainerError, message: "error creating container: failed to inject CDI devices: unresolvable CDI devices nvidia.com/gpu=3"}}
 
+Fires: an event is all there is
+    apiVersion: v1
+    kind: Event
+    metadata: {name: nbody.1, namespace: rag, uid: e}
+    involvedObject: {kind: Pod, name: nbody, namespace: rag, uid: a}
+    reason: Failed
+    message: "Error: failed to create containerd container: CDI device injection failed: unresolvable CDI devices k8s.gpu.nvidia.com/device=gpu-1"
+
 Quiet: the container runs
     apiVersion: v1
     kind: Pod

@@ -52,8 +52,10 @@ from ragstow.cluster.dra import claims, devices
 from ragstow.cluster.objects import Node, Pod
 from ragstow.rules.claims import DEFAULT_DRIVER
 from ragstow.rules.context import Context
+from ragstow.rules.daemonsets import ineligible
 from ragstow.rules.engines import is_device
 from ragstow.rules.grouping import evidence
+from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
@@ -144,6 +146,13 @@ def _served_twice(context: Context) -> list[_Both]:
         for pod in context.stack.pods("dra-driver"):
             if pod.node and any(container.name == _GPU_PART for container in pod.containers):
                 published[pod.node] = f"{pod.key} runs there with container {_GPU_PART}"
+        if not context.stack.pods("dra-driver"):
+            for item in context.stack.workloads("dra-driver"):
+                names = [container.get("name") for container in template(item).get("containers") or ()]
+                if _GPU_PART in names and (item.raw.get("status") or {}).get("numberReady"):
+                    refused = ineligible(context, item)
+                    ready = f"{ObjectRef.of(item)} has container {_GPU_PART}"
+                    published |= {node.name: ready for node in context.snapshot.nodes if node.name not in refused}
     return [
         _Both(node, name, amount, published[node.name])
         for node in context.snapshot.nodes

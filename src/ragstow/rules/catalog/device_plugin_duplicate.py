@@ -57,7 +57,7 @@ from collections.abc import Iterator, Mapping
 
 from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
-from ragstow.rules.daemonsets import ineligible
+from ragstow.rules.daemonsets import ineligible, looks_like_gpu_node
 from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
@@ -142,7 +142,10 @@ def _reach(context: Context) -> dict[str, list[ObjectRef]]:
         if item.kind != "DaemonSet" or ObjectRef.of(item) in present or not isinstance(number, int):
             continue
         refused = ineligible(context, item)
-        nodes = [node.name for node in context.snapshot.nodes if node.name not in refused]
+        allowed = [node for node in context.snapshot.nodes if node.name not in refused]
+        nodes = [node.name for node in allowed]
+        if number != len(nodes):
+            nodes = [node.name for node in allowed if looks_like_gpu_node(context, node)]
         if number == len(nodes):  # else the nodes of the data are not all of them, and which have a pod is not told
             for name in nodes:
                 found.setdefault(name, []).append(ObjectRef.of(item))

@@ -156,6 +156,31 @@ class DevicePluginNotScheduled(Rule):
 
         if not plugins:
             yield from self._absent(context)
+        if not context.snapshot.nodes:
+            yield from self._nodeless(plugins, groups)
+
+    def _nodeless(self, plugins: list[KubeObject], groups: list[Waiting]) -> Iterator[Finding]:
+        """Pods that wait for GPUs and a plugin that wants no pod at all, in data without nodes.
+
+        The operator takes its labels off a node for reasons of its own (a MIG change, an upgrade), which only the node tells.
+        """
+        plugins = [item for item in plugins if not _OPERATED & set(template(item).get("nodeSelector") or ())]
+        held = [key for group in groups for key in group.held]
+        if plugins and held and all(map(_wants_none, plugins)):
+            refs = tuple(map(ObjectRef.of, plugins))
+            yield self.finding(
+                f"{refs[0]} wants no pod on any node, and {len(held)} pod(s) wait for GPUs",
+                "None of the nodes carries what its selector or affinity asks for, or their taints keep it off; the nodes are not in the data.",
+                Fix(
+                    "Compare the plugin's selector, affinity and tolerations with labels and taints of the GPU nodes.",
+                    command="kubectl get nodes --show-labels",
+                    check=f"kubectl -n {refs[0].namespace} get daemonset {refs[0].name}   # DESIRED counts the GPU nodes",
+                ),
+                refs,
+                evidence=[Evidence("0", ref, "status.desiredNumberScheduled") for ref in refs],
+                held=held,
+                confidence="likely",
+            )
 
     def _absent(self, context: Context) -> Iterator[Finding]:
         """GPU nodes that pods wait for, in data that hold no plugin, no driver of claims, and nothing that explains it."""

@@ -30,6 +30,14 @@ Fires: rejected at boot, the node offers its GPU now
       reason: UnexpectedAdmissionError
       message: "Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected"
 
+Fires: an event is all there is
+    apiVersion: v1
+    kind: Event
+    metadata: {name: trainer.1, namespace: rag, uid: e}
+    involvedObject: {kind: Pod, name: trainer, namespace: rag, uid: a}
+    reason: UnexpectedAdmissionError
+    message: "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected"
+
 Quiet: the pod runs
     apiVersion: v1
     kind: Node
@@ -69,9 +77,12 @@ class DevicePluginStartRace(Rule):
             pod = hit.text.pod
             if pod is not None and pod.phase == "Failed" and _offers_now(context, pod):
                 by_node.setdefault(pod.node or "", []).append(hit)
+            elif pod is None and hit.text.about is not None and not context.texts.of_cause("gpu-unhealthy", strong=True):
+                by_node.setdefault("", []).append(hit)  # an event about a pod that is not in the data
         for node, hits in sorted(by_node.items()):
-            pods = list({hit.text.pod.key: hit.text.pod for hit in hits if hit.text.pod is not None}.values())
-            workloads = list(dict.fromkeys(context.owners.workload(pod) for pod in pods))
+            pods = [ref for ref in dict.fromkeys(map(_pod, hits)) if ref is not None]
+            owners = [context.owners.workload(hit.text.pod) for hit in hits if hit.text.pod is not None]
+            workloads = list(dict.fromkeys(owners or pods))
             reboots = context.events.about(ObjectRef("Node", "", node), "Rebooted") if node else ()
             known = context.inventory.find(node) is not None
             yield self.finding(
@@ -89,11 +100,15 @@ class DevicePluginStartRace(Rule):
                     disruption="none",
                     check="the new pods run",
                 ),
-                (*workloads, *map(ObjectRef.of, pods), *([ObjectRef("Node", "", node)] if known else [])),
+                tuple(dict.fromkeys((*workloads, *pods, *([ObjectRef("Node", "", node)] if known else [])))),
                 evidence=(*evidence(hits), *(event.evidence for event in reboots[:1])),
-                held=[pod.key for pod in pods],
+                held=[f"{pod.namespace}/{pod.name}" for pod in pods],
                 confidence="likely" if known else "possible",
             )
+
+
+def _pod(hit: Hit) -> ObjectRef | None:
+    return ObjectRef.of(hit.text.pod) if hit.text.pod is not None else hit.text.about
 
 
 def _offers_now(context: Context, pod: Pod) -> bool:

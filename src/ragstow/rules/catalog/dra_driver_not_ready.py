@@ -134,7 +134,8 @@ class DraDriverNotReady(Rule):
         unwell = [
             hit
             for hit in context.texts.of_cause(self.cause, strong=True)
-            if hit.text.pod is not None and (state := context.states.of(hit.text.pod)) is not None and not state.healthy
+            if (hit.text.pod is not None and (state := context.states.of(hit.text.pod)) is not None and not state.healthy)
+            or (hit.text.pod is None and (hit.text.about is not None or not context.snapshot.pods))
         ]
         for site, hits in by_node(unwell):
             pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
@@ -163,6 +164,8 @@ class DraDriverNotReady(Rule):
             return True  # a node that would take the pod has cards, and its driver has published none
         if any(_BY_SELECTOR in entry.value for entry in group.waiting.evidence):
             return False  # a selector was evaluated on a device: devices are published, if not in the data
+        if not group.classes:  # neither the claim nor its template is in the data
+            return not any((item.raw.get("spec") or {}).get("devices") for item in context.snapshot.of("ResourceSlice", _GROUP))
         return not any(devices(context.snapshot, driver) for driver in group.drivers)
 
 

@@ -63,6 +63,8 @@ from collections.abc import Iterator, Sequence
 from ragstow.cluster.dra import PublishedDevice, claims, devices
 from ragstow.rules.claims import ClaimGroup, claim_groups, missing_classes, unclaimed
 from ragstow.rules.context import Context, PendingVerdict
+from ragstow.rules.grouping import by_workload, evidence, sure
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
@@ -80,6 +82,7 @@ class DraSelectorMismatch(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload whose claim no published device satisfies although some are free."""
+        explained: set[str] = set()
         held = {device for claim in claims(context.snapshot) for device in claim.devices}
         for group in claim_groups(context):
             if group.waiting.verdict.feasible or missing_classes(context, group):
@@ -92,6 +95,7 @@ class DraSelectorMismatch(Rule):
             empty = unclaimed(context, group.waiting)
             if _satisfied(empty, {device.node for device in published}) or (empty is None and not free):
                 continue  # devices that satisfy it exist: others hold them, or something else keeps the pod off their nodes
+            explained.update(group.waiting.held)
             products = sorted({str(device.attributes.get("productName", device.id.device)) for device in published})
             yield self.finding(
                 f"{group.waiting.workload}: no published device satisfies its claim; {len(free)} of {len(published)} are free",
@@ -111,6 +115,31 @@ class DraSelectorMismatch(Rule):
                 since=group.waiting.since,
                 confidence="likely" if empty is None else "certain",
             )
+        for site, hits in by_workload(context, _told(context, explained)):
+            yield self.finding(
+                f"{site.words}: a selector of its claim fails on the published devices",
+                f"The scheduler says: {hits[0].text.value.strip()[:300]}",
+                Fix(
+                    "Name attributes that the driver publishes, or ask for them first ('x' in device.attributes['domain'], or .?x.orValue('')).",
+                    command="kubectl get resourceslices -o yaml   # attributes and capacity of every device",
+                    check="the claim is allocated, the pod gets a node",
+                ),
+                site.objects,
+                evidence=evidence(hits),
+                held=site.pods,
+                confidence=sure(hits),
+            )
+
+
+def _told(context: Context, held: set[str]) -> list[Hit]:
+    """The scheduler's own word on a selector that fails, about pods that nothing here has explained."""
+    hits = []
+    for hit in context.texts.of_cause(DraSelectorMismatch.cause):
+        pod, about = hit.text.pod, hit.text.about
+        key = pod.key if pod is not None else f"{about.namespace}/{about.name}" if about is not None else ""
+        if key not in held and (pod is None or pod.node is None):
+            hits.append(hit)
+    return hits
 
 
 def _why(group: ClaimGroup, published: Sequence[PublishedDevice]) -> Iterator[str]:

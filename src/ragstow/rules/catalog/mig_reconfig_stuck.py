@@ -76,7 +76,7 @@ from collections.abc import Iterator
 from ragstow.cluster.objects import Node, Pod
 from ragstow.rules.context import Context
 from ragstow.rules.engines import is_device
-from ragstow.rules.grouping import evidence
+from ragstow.rules.grouping import by_node, evidence
 from ragstow.rules.mig_changes import CONFIG, PAUSED, STATE, STUCK, is_stuck, paused, said
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
@@ -95,6 +95,31 @@ class MigReconfigStuck(Rule):
         for node in context.snapshot.nodes:
             if is_stuck(context, node):
                 yield self._finding(context, node)
+        if not any(STATE in node.labels for node in context.snapshot.nodes):
+            yield from self._told(context)
+
+    def _told(self, context: Context) -> Iterator[Finding]:
+        """What the MIG manager's log alone says, where no node tells the state of its change."""
+        hits = [
+            hit
+            for hit in context.texts.of_cause(STUCK, strong=True)
+            if ("mig-manager" in context.stack.roles(hit.text.pod) if hit.text.pod is not None else hit.text.about is None)
+        ]
+        for site, members in by_node(hits):
+            yield self.finding(
+                f"the MIG change on {site.words} did not come to its end: the cards are in use",
+                f"The MIG manager says: {members[0].text.value.strip()[:300]}",
+                Fix(
+                    "End what uses the cards (pods, and programs of the host), and start the change again.",
+                    command="kubectl get nodes -L nvidia.com/mig.config -L nvidia.com/mig.config.state",
+                    disruption="pods that hold its GPUs must end first",
+                    check="the state is success, and allocatable shows the slices",
+                ),
+                site.objects,
+                evidence=evidence(members),
+                severity="high",
+                confidence="likely",
+            )
 
     def _finding(self, context: Context, node: Node) -> Finding:
         stopped, state, hits = paused(node), node.labels.get(STATE), said(context, node, STUCK)

@@ -93,7 +93,7 @@ class MpsNotReady(Rule):
 
     def _of_claims(self, hits: list[Hit]) -> Iterator[Finding]:
         """Claims that ask for MPS, whose daemon the DRA driver cannot bring up."""
-        for site, members in by_node(hit for hit in hits if hit.text.pod is not None):
+        for site, members in by_node(hit for hit in hits if hit.text.pod is not None or hit.text.about is not None):
             yield self.finding(
                 f"the MPS control daemon that a claim asks for does not come up on {site.words}",
                 "The DRA driver makes a Deployment of the daemon for the claim, and prepares the pod's devices when its pod is ready: "
@@ -192,7 +192,8 @@ def _wants_mps(context: Context, name: str) -> bool:
     wants = context.inventory.node(name).config
     if wants is not None and wants.config is not None:
         return bool(((wants.config.get("sharing") or {}).get("mps") or {}).get("resources"))
-    idle = [item for item in context.stack.workloads("mps-daemon") if not (item.raw.get("status") or {}).get("numberReady")]
+    daemons = context.stack.workloads("mps-daemon")
+    idle = [item for item in daemons if not (item.raw.get("status") or {}).get("numberReady")]
     plugins = [item for item in context.stack.workloads("device-plugin") if (item.raw.get("status") or {}).get("numberReady")]
     spaces = {item.namespace for item in idle} & {item.namespace for item in plugins}
     texts = [

@@ -57,6 +57,7 @@ from ragstow.cluster.objects import Node
 from ragstow.rules.configs import config_texts
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_node, evidence, sure
+from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.policies import plugin_config
 from ragstow.rules.rule import Rule
@@ -83,6 +84,8 @@ class SharingConfigUnknown(Rule):
             if data is not None and config.key not in data:
                 asked.setdefault((ObjectRef("ConfigMap", *config.config_map), config.key), []).append(node)
         asked = asked or _by_label(context)
+        if not asked and not gpu_nodes(context):
+            asked = {key: [] for key in _by_default(context)}
         for (ref, name), nodes in asked.items():
             yield self._finding(context, ref, name, nodes)
         if not asked:
@@ -111,18 +114,20 @@ class SharingConfigUnknown(Rule):
     def _finding(self, context: Context, ref: ObjectRef, name: str, nodes: list[Node]) -> Finding:
         keys = sorted(_data(context, ref.namespace, ref.name) or {})
         close = difflib.get_close_matches(name, keys, 1) or keys[:1] or ["<key>"]
-        labelled = all(node.labels.get(_LABEL) == name for node in nodes)
+        labelled = bool(nodes) and all(node.labels.get(_LABEL) == name for node in nodes)
         plugins = [item for item in context.stack.workloads("device-plugin") if item.namespace == ref.namespace]
         who = f"node label {_LABEL}={name}" if labelled else f"the default {name}"
         return self.finding(
-            f"{who} names a configuration that {ref} does not have ({len(nodes)} node(s))",
+            f"{who} names a configuration that {ref} does not have" + (f" ({len(nodes)} node(s))" if nodes else ""),
             f"The ConfigMap has {', '.join(keys) or 'no key'}. The config manager ends with an error; a running plugin keeps its old "
             "configuration, and a new plugin pod does not start.",
             Fix(
                 f"Set the label to a key that exists, or add the key {name} to the ConfigMap."
                 if labelled
                 else f"Make the default a key that exists (chart: config.default; operator: devicePlugin.config.default), or add the key {name}.",
-                command=f"kubectl label node {' '.join(node.name for node in nodes[:5])} {_LABEL}={close[0]} --overwrite",
+                command=f"kubectl label node {' '.join(node.name for node in nodes[:5])} {_LABEL}={close[0]} --overwrite"
+                if nodes
+                else "",
                 disruption="reloads the device plugin of the node",
                 check=f"kubectl -n {ref.namespace} get pods -o wide   # the plugin pods are Ready; allocatable is as wanted",
             ),
@@ -142,6 +147,27 @@ class SharingConfigUnknown(Rule):
             ),
             held=[key for group in unserved(context, [node.name for node in nodes]) for key in group.held],
         )
+
+
+def _by_default(context: Context) -> Iterator[tuple[ObjectRef, str]]:
+    """(ConfigMap, default) of plugins whose default is no key of the ConfigMap that they mount, in data without GPU nodes."""
+    for item in context.stack.workloads("device-plugin"):
+        spec = template(item)
+        maps = [(volume.get("configMap") or {}).get("name") for volume in spec.get("volumes") or ()]
+        containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+        told = [entry.get("value") for c in containers for entry in c.get("env") or () if entry.get("name") == "DEFAULT_CONFIG"]
+        for name in maps:
+            data = _data(context, item.namespace, name) if isinstance(name, str) else None
+            if data is not None and told and told[0] and told[0] not in data:
+                yield ObjectRef("ConfigMap", item.namespace, str(name)), str(told[0])
+                return
+    for policy in context.snapshot.of("ClusterPolicy", "nvidia.com"):
+        name, default = plugin_config(policy)
+        for found in context.snapshot.of("ConfigMap"):
+            data = found.raw.get("data")
+            if found.name == name and default and isinstance(data, Mapping) and default not in data:
+                yield ObjectRef.of(found), default
+                return
 
 
 def _default(context: Context) -> str:

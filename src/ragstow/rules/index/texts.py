@@ -143,6 +143,7 @@ class Texts:
             state = self._states.of(f"{event.about.namespace}/{event.about.name}") if event.about.kind == "Pod" else None
             pod = state.pod if state is not None else None
             node = nodes.get(event.about.name if event.about.kind == "Node" else (pod.node or "") if pod is not None else "")
-            gone = event.about.kind == "Pod" and state is None
+            # Without any pod in the data the pods were not saved, and an event about one says nothing of its end.
+            gone = event.about.kind == "Pod" and state is None and bool(self._snapshot.pods)
             current = not gone and (state is None or not state.healthy)
             yield Text(event.message, event.evidence, pod, None, node, event.about, current=current)

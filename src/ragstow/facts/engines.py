@@ -28,7 +28,8 @@ class Engine:
     by footprint only; "host": it takes no GPU memory), `model_types` of config.json that it serves (empty: not limited),
     `compute_capabilities` of the cards that it has kernels for (empty: all from the least on), `flash_from` the one from which
     attention scores are not kept in memory, `flash_only_types` the models that run only there, `max_batch_tokens` its own
-    default. A vector store needs `host_memory_factor` x vectors x dimensions x `host_bytes_per_dimension` of host memory.
+    default, `port_variable` the environment variable that it reads its port from, where that ends in _PORT. A vector store
+    needs `host_memory_factor` x vectors x dimensions x `host_bytes_per_dimension` of host memory.
     """
 
     name: Text
@@ -48,6 +49,7 @@ class Engine:
     max_batch_tokens: Count | None = None
     host_bytes_per_dimension: Annotated[float, msgspec.Meta(gt=0)] | None = None
     host_memory_factor: Annotated[float, msgspec.Meta(ge=1)] = 1.0
+    port_variable: str = ""
     notes: str = ""
 
     @property

@@ -16,7 +16,8 @@ class StackProgram:
     """A program of the GPU stack.
 
     Recognised by a container's name (`containers`), which wins, or by the last path segment of its image (`images`); the
-    device plugin, GFD and the MPS daemon share one image and one set of pod labels, so that the container decides.
+    device plugin, GFD and the MPS daemon share one image and one set of pod labels, so that the container decides. `foreign`
+    are earlier segments of an image that make it another vendor's (docker.io/rocm/k8s-device-plugin).
     """
 
     role: Text
@@ -25,6 +26,7 @@ class StackProgram:
     images: tuple[str, ...]
     source: Text
     checked: Date
+    foreign: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,10 @@ class Stack:
 
     def program(self, container: str, image: str) -> StackProgram | None:
         """The program that a container runs, or None."""
-        last = image.rsplit("/", 1)[-1].split("@", 1)[0].split(":", 1)[0]
-        return self._by_container.get(container) or self._by_image.get(last)
+        *path, last = image.split("@", 1)[0].split("/")
+        named = self._by_container.get(container)
+        found = self._by_image.get(last.split(":", 1)[0])
+        return named or (found if found is not None and not set(found.foreign).intersection(path) else None)
 
     def programs_of(self, containers: Iterable[tuple[str, str]]) -> tuple[StackProgram, ...]:
         """The programs of a pod's containers, given as (name, image): images count only where no container's name is known,

@@ -8,6 +8,7 @@ from ragstow.cluster.build import build
 from ragstow.cluster.objects import KubeObject, Node, Pod
 from ragstow.inventory.identity import identify
 from ragstow.rules.context import Context, NodeRefusal
+from ragstow.rules.engines import GPU_DOMAIN
 from ragstow.rules.index.stack import template
 
 _OWN_TOLERATIONS = (
@@ -19,6 +20,8 @@ _OWN_TOLERATIONS = (
     {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"},
 )
 """What the DaemonSet controller adds to every pod (pkg/controller/daemon/util)."""
+
+_WORKLOADS = "nvidia.com/gpu.workload.config"
 
 _ELIGIBILITY = frozenset({"NodeName", "NodeAffinity", "TaintToleration"})
 """What the controller itself asks before it makes a pod for a node; room is asked later, by the scheduler."""
@@ -46,9 +49,20 @@ def ineligible(context: Context, daemonset: KubeObject) -> Mapping[str, tuple[No
 
 
 def looks_like_gpu_node(context: Context, node: Node) -> bool:
-    """Whether a node has GPUs by the inventory, by a cloud's label or by its machine type."""
+    """Whether a node has GPUs for containers by the inventory, by a cloud's label or by its machine type."""
+    if _for_machines(node):
+        return False
     found = context.inventory.find(node.name)
     if found is not None and (found.sharing != "none" or found.cards > 0):
         return True
     known = identify(node, context.facts, (), None)
     return known.product is not None or bool(known.cards)
+
+
+def _for_machines(node: Node) -> bool:
+    """Whether a node's cards go to virtual machines: by the operator's label, or by what the KubeVirt plugin offers, whose
+    resources are called after cards (nvidia.com/GA102GL_A10)."""
+    offered = (name for name, amount in node.capacity.items() if amount)
+    return node.labels.get(_WORKLOADS, "").startswith("vm-") or any(
+        name.startswith(GPU_DOMAIN) and not name.islower() for name in offered
+    )

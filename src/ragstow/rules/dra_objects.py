@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ragstow.cluster.objects import KubeObject
 from ragstow.cluster.release import Release, detect
 from ragstow.rules.context import Context
 from ragstow.rules.manifests import LintContext, Manifest
@@ -20,6 +21,18 @@ def dra_manifests(context: LintContext) -> Iterator[tuple[Manifest, str]]:
         group, _, version = str(manifest.object.raw.get("apiVersion") or "").partition("/")
         if group == GROUP and version:
             yield manifest, version
+
+
+def of_class(item: KubeObject) -> list[str]:
+    """The device classes that a claim or a template asks for, alternatives included, in the shapes of all versions."""
+    found: list[str] = []
+    for _, request in requests(Manifest(item)):
+        listed = request.get("firstAvailable")
+        for part in (request, mapping(request.get("exactly")), *(listed if isinstance(listed, list) else ())):
+            name = mapping(part).get("deviceClassName")
+            if name:
+                found.append(str(name))
+    return found
 
 
 def requests(manifest: Manifest) -> Iterator[tuple[tuple[str | int, ...], Mapping[str, Any]]]:

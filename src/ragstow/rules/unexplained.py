@@ -18,6 +18,7 @@ from ragstow.rules.index.states import ContainerState, PodState, State
 from ragstow.rules.model import Finding, ObjectRef, Unknown
 from ragstow.rules.times import parse
 from ragstow.rules.waiting import Waiting, waiting
+from ragstow.rules.youth import still_starting
 
 NAME = "unexplained"
 _FEW_NODES = 3
@@ -128,6 +129,8 @@ def _ours(context: Context, state: PodState) -> bool:
     """Whether a pod uses GPUs or is part of the GPU stack, and should be running by now."""
     pod = state.pod
     if pod.phase == "Failed" and _tried_again(context, pod):
+        return False
+    if still_starting(context, pod):
         return False
     if state.state in ("starting", "unready"):
         since, now = parse(state.since), parse(context.now)

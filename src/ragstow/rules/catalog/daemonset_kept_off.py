@@ -82,6 +82,7 @@ from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import TAINT
+from ragstow.rules.youth import passing
 
 _ROLES = ("device-plugin", "feature-discovery", "node-feature-discovery", "dra-driver")
 
@@ -135,7 +136,11 @@ class DaemonsetKeptOff(Rule):
 
 def _needs(cluster: Context, node: Node, role: str, name: str) -> bool:
     """Whether a node has GPUs that this kind of DaemonSet should look after, and nobody else's pod does."""
-    if not looks_like_gpu_node(cluster, node) or any("control-plane" in taint.key for taint in node.taints):
+    if (
+        not looks_like_gpu_node(cluster, node)
+        or passing(cluster, node)
+        or any("control-plane" in taint.key for taint in node.taints)
+    ):
         return False
     sharing = cluster.inventory.node(node.name).sharing
     if (role == "dra-driver") is not (sharing == "dra") and sharing not in ("none", "unknown", "exclusive"):

@@ -116,6 +116,7 @@ from ragstow.rules.index.stack import template
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import TAINT, Waiting, unserved, waiting
+from ragstow.rules.youth import passing
 
 _GATES = (
     "nvidia.com/gpu.present",
@@ -194,6 +195,7 @@ class DevicePluginNotScheduled(Rule):
             for node in context.snapshot.nodes
             if looks_like_gpu_node(context, node)
             and not node.unschedulable
+            and not passing(context, node)
             and node.name not in spoken
             and not any(value.startswith("paused-for") for value in node.labels.values())
             and not (node.labels.keys() & _OPERATED)
@@ -226,7 +228,12 @@ class DevicePluginNotScheduled(Rule):
 
     def _bare(self, context: Context, node: Node, plugins: list[KubeObject], groups: list[Waiting]) -> bool:
         """Whether a node should have a plugin, offers no GPU and runs none."""
-        if not plugins or node.unschedulable or any(value == "paused-for-mig-change" for value in node.labels.values()):
+        if (
+            not plugins
+            or node.unschedulable
+            or passing(context, node)
+            or any(value == "paused-for-mig-change" for value in node.labels.values())
+        ):
             return False
         offers = any(use.capacity for use in context.inventory.node(node.name).resources.values())
         if offers or context.stack.pods(*_PLUGINS, node=node.name) or context.inventory.node(node.name).sharing == "dra":

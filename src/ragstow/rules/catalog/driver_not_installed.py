@@ -56,6 +56,7 @@ from ragstow.rules.grouping import by_node, evidence
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import unserved
+from ragstow.rules.youth import just_joined, still_starting
 
 
 class DriverNotInstalled(Rule):
@@ -72,12 +73,16 @@ class DriverNotInstalled(Rule):
         nvml = context.texts.of_cause("device-plugin-nvml-missing", strong=True)
         unloaded = {hit.text.node.name for hit in nvml if hit.text.node is not None}
         for node in context.snapshot.nodes:
+            if just_joined(context, node):
+                continue
             signs = driver_signs(context, node.name)
             if not signs and idle_plugin(context, node):
                 yield from self._silent(context, node)
             if not signs or node.name in explained or node.unschedulable or (node.name in unloaded and not signs.absent):
                 continue
             if _offers(context, node, signs) or not (signs.absent or looks_like_gpu_node(context, node)):
+                continue
+            if _being_built(context, node, signs):
                 continue
             yield self._finding(context, node, signs)
         known = {node.name for node in context.snapshot.nodes}
@@ -163,6 +168,17 @@ class DriverNotInstalled(Rule):
 def _meaning(signs: DriverSigns) -> str:
     meaning = next((hit.signature.meaning for hit in signs.hits if hit.signature.meaning), "")
     return f": {meaning}" if meaning else ""
+
+
+def _being_built(context: Context, node: Node, signs: DriverSigns) -> bool:
+    """Whether all that is to be seen is a driver pod that has not failed yet, for which nobody waits: the chart allows the module
+    twenty minutes."""
+    return (
+        bool(signs.failing)
+        and not (signs.hits or signs.declined)
+        and all(still_starting(context, pod) for pod in signs.failing)
+        and not any(group.held for group in unserved(context, [node.name]))
+    )
 
 
 def _offers(context: Context, node: Node, signs: DriverSigns) -> bool:

@@ -58,6 +58,18 @@ Quiet (lint): with a limit
     kind: Pod
     metadata: {name: llm, namespace: rag}
     spec: {containers: [{name: server, image: "vllm/vllm-openai:v0.19.0", args: [--gpu-memory-utilization=0.9], resources: {limits: {nvidia.com/gpu: 1}}}]}
+
+Quiet (lint): another vendor's accelerator
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: llm, namespace: rag}
+    spec: {containers: [{name: server, image: "vllm/vllm-tpu:v0.19.0", args: [--tensor-parallel-size=8], resources: {limits: {google.com/tpu: 8}}}]}
+
+Quiet (lint): a patch that leaves the rest to its base
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: llm, namespace: rag}
+    spec: {template: {spec: {containers: [{name: server, args: [--num-shard=2]}]}}}
 """
 
 from __future__ import annotations
@@ -145,8 +157,10 @@ class GpuLimitMissing(Rule):
         """One finding for each container that is started for GPUs and has none."""
         for pod in context.pod_specs:
             for path, container in pod.containers():
-                if any(str(name).startswith(GPU_DOMAIN) for name in limits(container)) or has_claims(container):
+                if has_claims(container) or any(map(_accelerator, limits(container))):
                     continue
+                if not container.get("image"):
+                    continue  # a patch: the limit may stand in what it is laid over
                 wants = flag(container, MEMORY_FRACTION) or flag(container, KV_BYTES) or parallel(container) > 1
                 annotated = any(key in (pod.metadata.get("annotations") or {}) for key in ("gpu-fraction", "gpu-memory"))
                 if not wants or annotated:
@@ -182,3 +196,9 @@ def _meant(context: Context, text: Text) -> bool:
 
 def _speaks_of_gpus(container: Container) -> bool:
     return bool(_GPU_WORDS.search(container.image.lower())) or "NVIDIA_VISIBLE_DEVICES" in environment(container.raw)
+
+
+def _accelerator(resource: str) -> bool:
+    """Whether an extended resource stands for a card, NVIDIA's or another vendor's (google.com/tpu, amd.com/gpu)."""
+    domain, slash, _ = str(resource).partition("/")
+    return f"{domain}/" == GPU_DOMAIN or (bool(slash) and "nvidia" not in domain and not domain.endswith("kubernetes.io"))

@@ -78,7 +78,9 @@ class PluginConfigUnselected(Rule):
             found = _config_map(context, name) if name else None
             keys = sorted(found.raw.get("data") or ()) if found is not None else []
             nodes = context.cluster.snapshot.nodes if context.cluster is not None else ()
+            unseen = False
             if name and not default and not any(_LABEL in node.labels for node in nodes):
+                unseen = context.cluster is None
                 text = f"{ref} gives the plugin ConfigMap {name} and selects no key of it"
                 why = "Without a default and without node labels the operator runs the plugin with an empty configuration."
             elif default and found is not None and default not in keys:
@@ -94,6 +96,7 @@ class PluginConfigUnselected(Rule):
                     f"{_LABEL}=<key>."
                 ),
                 (ref, *([ObjectRef.of(found)] if found is not None else [])),
+                severity="low" if unseen else None,  # the labels of the nodes may select it
                 evidence=(Evidence(default or "(absent)", ref, "spec.devicePlugin.config.default"),),
                 file=manifest.file,
                 line=manifest.line("spec", "devicePlugin", "config"),

@@ -75,15 +75,33 @@ Quiet (lint): the Service has another name
     kind: Service
     metadata: {name: llm, namespace: rag}
     spec: {ports: [{port: 8000}]}
+
+Quiet (lint): a server that reads no such variable
+    apiVersion: apps/v1
+    kind: StatefulSet
+    metadata: {name: qdrant, namespace: rag}
+    spec:
+      selector: {matchLabels: {app: qdrant}}
+      template:
+        metadata: {labels: {app: qdrant}}
+        spec: {containers: [{name: qdrant, image: "docker.io/qdrant/qdrant:v1.16.0"}]}
+    ---
+    apiVersion: v1
+    kind: Service
+    metadata: {name: qdrant, namespace: rag}
+    spec: {ports: [{port: 6333}]}
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ragstow.cluster.objects import KubeObject
+from ragstow.facts.store import Facts
 from ragstow.rules.context import Context
+from ragstow.rules.engines import words
 from ragstow.rules.grouping import by_workload, evidence, sure
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
@@ -135,10 +153,9 @@ class ServiceEnvCollision(Rule):
             if pod.spec.get("enableServiceLinks") is False:
                 continue
             for path, container in pod.containers():
+                variables = _read(context.facts, container)
                 for service in services:
-                    if service.namespace == pod.manifest.object.namespace and _collides(
-                        service, str(container.get("image") or ""), ""
-                    ):
+                    if service.namespace == pod.manifest.object.namespace and _sets(service) in variables:
                         ref = ObjectRef.of(pod.manifest.object)
                         yield self.finding(
                             f"Service {service.namespace}/{service.name} sets a variable that the server of {ref} reads as its port",
@@ -159,10 +176,27 @@ def _address(service: KubeObject) -> str:
     return f"tcp://{address}:" if address not in ("", "None") else "(headless)"
 
 
+def _read(facts: Facts, container: Mapping[str, Any]) -> frozenset[str]:
+    """The variables that the engine in a container reads its port from, as its image or its program names the engine."""
+    names = {
+        *_WORD.split(_name(str(container.get("image") or ""))),
+        *(word.rpartition("/")[2] for word in words(container)[:1]),
+    }
+    return frozenset(row.port_variable for row in facts.engines.rows if row.port_variable and row.name in names)
+
+
+def _sets(service: KubeObject) -> str:
+    """The variable that the kubelet makes of a Service's name."""
+    return service.name.upper().replace("-", "_") + "_PORT"
+
+
+def _name(image: str) -> str:
+    return image.rsplit("/", 1)[-1].split(":", 1)[0].split("@", 1)[0]
+
+
 def _collides(service: KubeObject, image: str, container: str) -> bool:
     """Whether the Service's name is the prefix of the server's settings: the first word of its image (vllm of vllm-openai)."""
-    name = image.rsplit("/", 1)[-1].split(":", 1)[0].split("@", 1)[0]
-    return service.name in {_WORD.split(name)[0], _WORD.split(container)[0]} - {""}
+    return service.name in {_WORD.split(_name(image))[0], _WORD.split(container)[0]} - {""}
 
 
 def _fix(workload: ObjectRef | None) -> Fix:

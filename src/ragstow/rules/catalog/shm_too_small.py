@@ -159,11 +159,18 @@ class ShmTooSmall(Rule):
                         _fix(ref, str(container.get("name"))),
                         (ref,),
                         evidence=(Evidence("no volume mounted at /dev/shm", ref, ".".join(map(str, path))),),
-                        severity="medium",
+                        # A program that nobody knows may do without; an engine told to use several cards does not.
+                        severity="medium" if parallel(container) > 1 or _engine(context, container) else "low",
                         confidence="likely",
                         file=pod.manifest.file,
                         line=pod.manifest.line(*path),
                     )
+
+
+def _engine(context: LintContext, container: Mapping[str, Any]) -> bool:
+    """Whether the image is called after an engine that the facts know."""
+    name = str(container.get("image") or "").rsplit("/", 1)[-1].partition(":")[0]
+    return any(row.name in (name, *name.split("-")) for row in context.facts.engines.rows)
 
 
 def _lacks(spec: Mapping[str, Any], container: Mapping[str, Any]) -> bool:

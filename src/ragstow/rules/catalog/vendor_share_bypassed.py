@@ -37,6 +37,12 @@ Quiet (lint): a fraction for KAI, in a queue
     kind: Pod
     metadata: {name: a, namespace: rag, labels: {kai.scheduler/queue: rag}, annotations: {gpu-fraction: "0.5"}}
     spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i}]}
+
+Quiet (lint): a fraction for the scheduler of Run:ai, whose projects are queues
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: a, namespace: rag, labels: {project: rag}, annotations: {gpu-fraction: "0.5"}}
+    spec: {schedulerName: runai-scheduler, containers: [{name: c, image: i}]}
 """
 
 from __future__ import annotations
@@ -49,6 +55,8 @@ from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 
 _HAMI = tuple(f"{GPU_DOMAIN}{name}" for name in ("gpumem", "gpumem-percentage", "gpucores"))
+_SCHEDULERS = ("kai", "runai")
+"""KAI's name in its chart, and the one of the product that it comes from."""
 _KAI, _QUEUES = ("gpu-fraction", "gpu-memory"), ("kai.scheduler/queue", "runai/queue")
 
 
@@ -96,7 +104,7 @@ def _kai(pod: PodSpec) -> Iterator[tuple[str, str]]:
     if key is None:
         return
     scheduler = str(pod.spec.get("schedulerName") or "default-scheduler")
-    if "kai" not in scheduler:
+    if not any(name in scheduler for name in _SCHEDULERS):
         yield f"annotation {key} is KAI's, and schedulerName is {scheduler}", "spec.schedulerName"
-    elif not any(name in labels for name in _QUEUES):
+    elif "kai" in scheduler and not any(name in labels for name in _QUEUES):
         yield f"annotation {key} is KAI's, and no label {_QUEUES[0]} names a queue", "metadata.labels"

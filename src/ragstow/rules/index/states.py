@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -78,7 +79,22 @@ class PodStates:
     @cached_property
     def all(self) -> tuple[PodState, ...]:
         """Every live pod's state, in the order read."""
-        return tuple(state_of(pod) for pod in self._snapshot.pods if pod.live)
+        states = tuple(state_of(pod) for pod in self._snapshot.pods if pod.live)
+        ready = Counter(_owner(state.pod) for state in states if state.state == "running")
+        return tuple(replace(state, state="finished") if self._superseded(state.pod, ready) else state for state in states)
+
+    def _superseded(self, pod: Pod, ready: Mapping[object, int]) -> bool:
+        """Whether a failed pod is a leftover: its ReplicaSet or StatefulSet has as many ready pods as it wants.
+
+        It was evicted, rejected after a reboot or ended with its node; the controller has made another since.
+        """
+        owner = pod.controller if pod.phase == "Failed" else None
+        found = self._snapshot.get(owner.kind, owner.name, pod.namespace, "apps") if owner is not None else None
+        spec = found.raw.get("spec") if found is not None else None
+        if owner is None or owner.kind not in ("ReplicaSet", "StatefulSet") or not isinstance(spec, Mapping):
+            return False
+        wanted = spec.get("replicas", 1)
+        return isinstance(wanted, int) and ready.get(_owner(pod), 0) >= wanted
 
     @cached_property
     def _by_key(self) -> Mapping[str, PodState]:
@@ -91,6 +107,10 @@ class PodStates:
     def in_state(self, *states: State) -> tuple[PodState, ...]:
         """The pods in one of these states."""
         return tuple(state for state in self.all if state.state in states)
+
+
+def _owner(pod: Pod) -> tuple[str, str, str] | None:
+    return (pod.namespace, pod.controller.kind, pod.controller.name) if pod.controller is not None else None
 
 
 def state_of(pod: Pod) -> PodState:

@@ -102,7 +102,8 @@ class Texts:
             node = nodes.get(state.pod.node or "")
             ref = ObjectRef.of(state.pod)
             if state.message:
-                yield Text(state.message, Evidence(state.message, ref, "status.message"), state.pod, None, node, ref)
+                said = Evidence(state.message, ref, "status.message")
+                yield Text(state.message, said, state.pod, None, node, ref, current=state.state != "finished")
             for container in state.containers:
                 where = f"status.{'initContainerStatuses' if container.init else 'containerStatuses'}[{container.name}]"
                 for message, part in ((container.message, "state"), (container.last_message, "lastState")):

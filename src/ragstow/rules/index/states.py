@@ -15,6 +15,8 @@ State = Literal["pending", "gated", "starting", "rejected", "crashing", "unready
 """pending: no node yet. starting: bound, containers not started. rejected: the kubelet refused it. crashing: a container
 exits again and again, failed to start, or was killed. unready: runs, but not Ready."""
 
+_Owner = tuple[str, str, str]
+
 _NOT_STARTING = frozenset(
     {
         "CrashLoopBackOff",
@@ -83,7 +85,7 @@ class PodStates:
         ready = Counter(_owner(state.pod) for state in states if state.state == "running")
         return tuple(replace(state, state="finished") if self._superseded(state.pod, ready) else state for state in states)
 
-    def _superseded(self, pod: Pod, ready: Mapping[object, int]) -> bool:
+    def _superseded(self, pod: Pod, ready: Mapping[_Owner | None, int]) -> bool:
         """Whether a failed pod is a leftover: its ReplicaSet or StatefulSet has as many ready pods as it wants.
 
         It was evicted, rejected after a reboot or ended with its node; the controller has made another since.
@@ -109,7 +111,7 @@ class PodStates:
         return tuple(state for state in self.all if state.state in states)
 
 
-def _owner(pod: Pod) -> tuple[str, str, str] | None:
+def _owner(pod: Pod) -> _Owner | None:
     return (pod.namespace, pod.controller.kind, pod.controller.name) if pod.controller is not None else None
 
 

@@ -441,6 +441,15 @@ def the_mig_managers_log_alone() -> tuple[Cluster, Wanted]:
     return c, Wanted("mig-reconfig-stuck", "Pod gpu-operator/mig-manager-x")
 
 
+@defect
+def hamis_plugin_by_its_image() -> tuple[Cluster, Wanted]:
+    """https://github.com/Project-HAMi/HAMi/issues/2076"""
+    c = Cluster("", node("g-1", {GPU: 8}, PRESENT | {"gpu": "on"}))
+    c.add(pod("hami-device-plugin-x", "kube-system", HAMI[0], runs(), "g-1", ("DaemonSet", "hami-device-plugin")))
+    c.add(pod("nvidia-device-plugin-y", "kube-system", PLUGIN, runs(), "g-1", ("DaemonSet", "nvidia-device-plugin")))
+    return c, Wanted("device-plugin-duplicate", "DaemonSet kube-system/hami-device-plugin")
+
+
 # more of each, second round
 
 

@@ -82,14 +82,15 @@ def _requests(pod: Pod) -> Resources:
 
 
 def _pending(snapshot: Snapshot, release: Release) -> Callable[[Pod], PendingVerdict]:
-    made: list[Explainer] = []
-    whole = with_claims(snapshot)
+    made: list[tuple[Snapshot, Explainer]] = []
 
     def ask(pod: Pod) -> PendingVerdict:
         if not made:
-            made.append(Explainer(whole, release))
+            told = with_claims(snapshot)
+            made.append((told, Explainer(told, release)))
+        whole, explainer = made[0]
         known = whole.get("Pod", pod.name, pod.namespace) if snapshot.get("Pod", pod.name, pod.namespace) is pod else None
-        verdict = made[0].explain(known if isinstance(known, Pod) else pod)
+        verdict = explainer.explain(known if isinstance(known, Pod) else pod)
         return PendingVerdict(verdict.obstacles, verdict.plugins, verdict.feasible, verdict.message, verdict.before)
 
     return ask

@@ -15,9 +15,10 @@ from ragstow.facts.table import Date, Table, Text
 class StackProgram:
     """A program of the GPU stack.
 
-    Recognised by a container's name (`containers`), which wins, or by the last path segment of its image (`images`); the
-    device plugin, GFD and the MPS daemon share one image and one set of pod labels, so that the container decides. `foreign`
-    are earlier segments of an image that make it another vendor's (docker.io/rocm/k8s-device-plugin).
+    Recognised by a container's name (`containers`; `name@image` where the name alone is too common), which wins, or by the
+    last path segment of its image (`images`); the device plugin, GFD and the MPS daemon share one image and one set of pod
+    labels, so that the container decides. `foreign` are earlier segments of an image that make it another vendor's
+    (docker.io/rocm/k8s-device-plugin).
     """
 
     role: Text
@@ -27,6 +28,12 @@ class StackProgram:
     source: Text
     checked: Date
     foreign: tuple[str, ...] = ()
+
+
+def _segments(image: str) -> list[str]:
+    """The path of an image, the last segment without tag and digest."""
+    *path, last = image.split("@", 1)[0].split("/")
+    return [*path, last.split(":", 1)[0]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +91,20 @@ class Stack:
 
     def program(self, container: str, image: str) -> StackProgram | None:
         """The program that a container runs, or None."""
-        *path, last = image.split("@", 1)[0].split("/")
-        named = self._by_container.get(container)
-        found = self._by_image.get(last.split(":", 1)[0])
-        return named or (found if found is not None and not set(found.foreign).intersection(path) else None)
+        *path, last = _segments(image)
+        found = self._by_image.get(last)
+        return self._named(container, image) or (
+            found if found is not None and not set(found.foreign).intersection(path) else None
+        )
+
+    def _named(self, container: str, image: str) -> StackProgram | None:
+        return self._by_container.get(f"{container}@{_segments(image)[-1]}") or self._by_container.get(container)
 
     def programs_of(self, containers: Iterable[tuple[str, str]]) -> tuple[StackProgram, ...]:
         """The programs of a pod's containers, given as (name, image): images count only where no container's name is known,
         since helpers of one program (an init container of the MPS daemon) run the image of another."""
         listed = tuple(containers)
-        named = [self._by_container[name] for name, _ in listed if name in self._by_container]
+        named = [program for name, image in listed if (program := self._named(name, image)) is not None]
         found = named or [program for name, image in listed if (program := self.program(name, image)) is not None]
         return tuple({program.role: program for program in found}.values())
 

@@ -371,6 +371,16 @@ def hamis_plugin_without_the_library() -> tuple[Cluster, Wanted]:
     return c, Wanted("device-plugin-nvml-missing", "DaemonSet kube-system/hami-device-plugin")
 
 
+@defect
+def the_plugin_ends_with_its_last_word_alone() -> tuple[Cluster, Wanted]:
+    """https://github.com/NVIDIA/nvkind/issues/20"""
+    c = Cluster("", node("kind-1", {}, PRESENT))
+    said = "error starting plugins: error creating plugin manager: unable to create plugin manager: invalid device discovery strategy"
+    c.add(pod("nvdp-x", "gpu", PLUGIN, crashes(said), "kind-1", ("DaemonSet", "nvdp")))
+    c.add(pod("llm-0", "rag", ENGINE, waits(), "", ("StatefulSet", "llm")))
+    return c, Wanted("device-plugin-nvml-missing", "DaemonSet gpu/nvdp", ("rag/llm-0",))
+
+
 # device-plugin-not-scheduled
 
 

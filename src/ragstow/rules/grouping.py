@@ -54,6 +54,13 @@ def by_workload(context: Context, hits: Iterable[Hit]) -> Iterator[tuple[Site, t
         yield Site(node, ref, tuple(dict.fromkeys((*objects, *pods))), tuple(map(_key, pods)), "pod"), members
 
 
+def said_by(context: Context, hit: Hit, role: str) -> bool:
+    """Whether a text is about a pod of a program of the GPU stack; a pod that only an event names is known by its name."""
+    if hit.text.pod is not None:
+        return role in context.stack.roles(hit.text.pod)
+    return hit.text.about is not None and hit.text.about.kind == "Pod" and role in hit.text.about.name
+
+
 def evidence(hits: Sequence[Hit], most: int = 3) -> tuple[Evidence, ...]:
     """The first few texts as evidence."""
     return tuple(dict.fromkeys(hit.text.evidence for hit in hits))[:most]

@@ -44,6 +44,14 @@ Fires: the file does not parse
         mig-configs:
           all-1g.5gb: [{devices: 7, mig-enabled: true, mig-devices: {1g.5gb: 7}}]
 
+Fires: an event of the MIG manager's pod is all there is
+    apiVersion: v1
+    kind: Event
+    metadata: {name: mig.1, namespace: gpu-operator, uid: e}
+    involvedObject: {kind: Pod, name: nvidia-mig-manager-7c, namespace: gpu-operator, uid: a}
+    reason: FailedMount
+    message: 'MountVolume.SetUp failed for volume "mig-parted-config" : configmap references non-existent config key: config.yaml'
+
 Quiet: the layout exists and was applied
     apiVersion: v1
     kind: Node
@@ -89,7 +97,7 @@ from ragstow.cluster.objects import KubeObject, Node
 from ragstow.rules.configs import ConfigText, config_texts, layouts, trouble
 from ragstow.rules.context import Context
 from ragstow.rules.engines import is_device
-from ragstow.rules.grouping import by_workload, evidence
+from ragstow.rules.grouping import by_workload, evidence, said_by
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.mig_changes import CONFIG, STATE, is_stuck
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
@@ -142,9 +150,7 @@ class MigConfigInvalid(Rule):
         hits = [
             hit
             for hit in context.texts.of_cause(self.cause)
-            if hit.signature.software == "kubelet"
-            and hit.text.pod is not None
-            and "mig-manager" in context.stack.roles(hit.text.pod)
+            if hit.signature.software == "kubelet" and said_by(context, hit, "mig-manager")
         ]
         for site, members in by_workload(context, hits):
             key = members[0].match["key"]

@@ -40,6 +40,14 @@ Fires: the plugin takes the ConfigMap as environment, not as a file
     metadata: {name: gpu-1, uid: n, labels: {nvidia.com/gpu.product: NVIDIA-A2}}
     status: {capacity: {nvidia.com/gpu: 1}, allocatable: {nvidia.com/gpu: 1}}
 
+Fires: an event of the plugin's pod is all there is
+    apiVersion: v1
+    kind: Event
+    metadata: {name: plugin.1, namespace: gpu-operator, uid: e}
+    involvedObject: {kind: Pod, name: nvidia-device-plugin-daemonset-q9, namespace: gpu-operator, uid: a}
+    reason: FailedMount
+    message: 'MountVolume.SetUp failed for volume "time-slicing-config" : configmap "time-slicing-config" not found'
+
 Quiet: the node offers the shares
     apiVersion: v1
     kind: ConfigMap
@@ -66,8 +74,9 @@ from ragstow.inventory.state import shared_as
 from ragstow.rules.configs import ConfigText, config_texts, given, shares, trouble
 from ragstow.rules.context import Context
 from ragstow.rules.fixes import template_patch
-from ragstow.rules.grouping import by_workload, evidence
+from ragstow.rules.grouping import by_workload, evidence, said_by
 from ragstow.rules.index.stack import template
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import FIT, gpu_nodes, unserved
@@ -225,13 +234,13 @@ class SharingConfigNotApplied(Rule):
         hits = [
             hit
             for hit in context.texts.of_cause(self.cause)
-            if hit.text.pod is not None
-            and "device-plugin" in context.stack.roles(hit.text.pod)
-            and context.snapshot.get("ConfigMap", hit.match["name"], hit.text.pod.namespace) is None
+            if hit.signature.software == "kubelet"
+            and said_by(context, hit, "device-plugin")
+            and context.snapshot.get("ConfigMap", hit.match["name"], _space(hit)) is None
         ]
         for site, members in by_workload(context, hits):
             name = members[0].match["name"]
-            space = members[0].text.pod.namespace if members[0].text.pod is not None else ""
+            space = _space(members[0])
             there = [item for item in context.snapshot.of("ConfigMap") if item.name == name]
             yield self.finding(
                 f"{site.words} cannot start: ConfigMap {name} is not in its namespace {space}"
@@ -281,6 +290,12 @@ class SharingConfigNotApplied(Rule):
         if found and plain and not any("environment" in entry.value for entry in found):
             return []  # whole cards may be what the chosen key says
         return found
+
+
+def _space(hit: Hit) -> str:
+    """The namespace of the pod that a text is about."""
+    about = hit.text.pod or hit.text.about
+    return about.namespace if about is not None else ""
 
 
 def _held(context: Context, nodes: list[str]) -> list[str]:

@@ -182,3 +182,39 @@ def test_cards_by_the_plugin_and_channels_between_nodes_by_the_dra_driver() -> N
     worker["status"] = running(worker["spec"])
     made.add(worker)
     quiet(made)
+
+
+HARMLESS = {
+    "embedder": "WARN Could not import Flash Attention: GPU with CUDA capability 7 5 is not supported for Flash Attention V2",
+    "gateway": "Could not load dynamic library 'libcuda.so.1'; dlerror: libcuda.so.1: cannot open shared object file",
+    "gateway sees none": "UserWarning: CUDA initialization: Found no NVIDIA driver on your system.",
+    "gateway asks": "WARNING:root:nvidia-smi: command not found",
+    "dmesg-t4-1": "NVRM: Xid (PCI:0000:00:1e): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+    "dmesg-t4-2": "[ 99.1] NVRM: Xid (PCI:0000:00:1e): 31, pid=1921, name=python3, Ch 00000008, intr 00000000. MMU Fault",
+    "kubelet-t4-1": 'E1130 20:29:05 kuberuntime_manager.go] "Unhandled Error" err="no runtime for \\"nvidia\\" is configured"',
+}
+"""What programs of healthy clusters log: file -> line."""
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_warnings_in_the_logs_of_what_runs_well(name: str) -> None:
+    made = Variant("01")
+    for item in made.all("Node"):
+        item["status"]["runtimeHandlers"] = [{"name": ""}, {"name": "nvidia"}, {"name": "runc"}]
+    made.attachments[f"logs/{name.split()[0]}.txt"] = f"INFO starting\n{HARMLESS[name]}\nINFO Application startup complete.\n"
+    quiet(made)
+
+
+def test_the_static_plugin_says_on_a_node_without_card_that_it_finds_none() -> None:
+    """The static manifest has no node selector; without a GPU its pods wait, and say what they say on a broken node."""
+    made = Variant("", node("gpu-1", {GPU: 1}), node("cpu-1"))
+    for name in ("gpu-1", "cpu-1"):
+        plugin = pod(f"nvidia-device-plugin-{name}", name, namespace="kube-system")
+        plugin["spec"]["containers"][0].update(
+            name="nvidia-device-plugin-ctr", image="nvcr.io/nvidia/k8s-device-plugin:v0.18.2"
+        )
+        plugin["status"] = running(plugin["spec"])
+        made.add(plugin)
+    text = "could not load NVML library: libnvidia-ml.so.1: cannot open shared object file\nIncompatible strategy detected auto"
+    made.attachments["logs/nvidia-device-plugin-cpu-1.log"] = f"{text}\nNo devices found. Waiting indefinitely.\n"
+    quiet(made)

@@ -52,14 +52,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ragstow.cluster.objects import Pod
+from ragstow.cluster.objects import Node, Pod
+from ragstow.inventory.identity import identify
 from ragstow.rules.context import Context
 from ragstow.rules.drivers import driver_signs, idle_plugin
 from ragstow.rules.grouping import by_node, evidence, sure
 from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
-from ragstow.rules.waiting import turned_away, unserved
+from ragstow.rules.waiting import turned_away, unserved, waiting
 
 _WORKLOADS = ("DaemonSet", "Deployment")
 
@@ -78,6 +79,8 @@ class DevicePluginNvmlMissing(Rule):
             said.add(site.node or "")
             if site.node and (_serves(context, site.node) or driver_signs(context, site.node).absent):
                 continue  # an old log: the plugin serves by now; or a node without driver, which no plugin can help
+            if _without_cards(context, site.node):
+                continue
             pods = [hit.text.pod for hit in hits if hit.text.pod is not None]
             handler = next(
                 (item for item in context.snapshot.of("RuntimeClass", "node.k8s.io") if item.raw.get("handler") == "nvidia"),
@@ -185,6 +188,22 @@ class DevicePluginNvmlMissing(Rule):
 def _of_claims(context: Context, hit: Hit) -> bool:
     """Whether the DRA driver says it, which is another program's matter."""
     return hit.text.pod is not None and "dra-driver" in context.stack.roles(hit.text.pod)
+
+
+def _without_cards(context: Context, name: str | None) -> bool:
+    """Whether the plugin of the static manifest says so on a node that has no card: others serve theirs, nothing makes this one
+    look like a GPU node, and nobody waits. Of an unnamed node that is believed where every GPU node serves."""
+    nodes = context.snapshot.nodes
+    if not any(_serves(context, node.name) for node in nodes) or any(group.wants for group in waiting(context)):
+        return False
+    asked = [node for node in nodes if node.name == name] if name else nodes
+    return bool(asked) and all(_serves(context, node.name) or not _looks_like_gpu_node(context, node) for node in asked)
+
+
+def _looks_like_gpu_node(context: Context, node: Node) -> bool:
+    """By its labels or machine type; that a plugin runs there says nothing, since the static manifest puts it on every node."""
+    known = identify(node, context.facts, (), None)
+    return known.product is not None or bool(known.cards) or any("10de.present" in key for key in node.labels)
 
 
 def _serves(context: Context, node: str) -> bool:

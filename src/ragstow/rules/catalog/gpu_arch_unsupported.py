@@ -54,10 +54,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ragstow.cluster.objects import Pod
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import by_workload, evidence, sure
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+from ragstow.rules.states import serves
 
 _LABELS = ("nvidia.com/gpu.product", "nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")
 
@@ -71,7 +73,11 @@ class GpuArchUnsupported(Rule):
 
     def diagnose(self, context: Context) -> Iterator[Finding]:
         """One finding for each workload that says so."""
-        for site, hits in by_workload(context, context.texts.of_cause(self.cause)):
+        # A server that is ready has found another way (TGI without flash attention on an older card).
+        failing = [
+            hit for hit in context.texts.of_cause(self.cause) if hit.signature.strong or not _well(context, hit.text.pod)
+        ]
+        for site, hits in by_workload(context, failing):
             node = context.snapshot.get("Node", site.node or "")
             card = node.labels.get(_LABELS[0], "") if node is not None else ""
             labels = (
@@ -101,3 +107,9 @@ class GpuArchUnsupported(Rule):
                 held=site.pods,
                 confidence=sure(hits),
             )
+
+
+def _well(context: Context, pod: Pod | None) -> bool:
+    """Whether the pod serves; of an unnamed one that is believed where all pods of the data are well."""
+    states = context.states.all
+    return serves(context, pod) if pod is not None else bool(states) and all(state.healthy for state in states)

@@ -83,10 +83,11 @@ from ragstow.rules.creation import refused
 from ragstow.rules.driverless import given, sees_none
 from ragstow.rules.engines import GPU_DOMAIN, KV_BYTES, MEMORY_FRACTION, environment, flag, has_claims, limits, parallel
 from ragstow.rules.grouping import by_workload, evidence
-from ragstow.rules.index.texts import Text
+from ragstow.rules.index.texts import Hit
 from ragstow.rules.manifests import LintContext
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef, Patch
 from ragstow.rules.rule import Rule
+from ragstow.rules.states import serves
 
 _FAILS = re.compile(r"(?i)error|exception|panic|fatal")
 _GPU_WORDS = re.compile(r"cuda|gpu|nvidia|[-_]cu1\d\d|vllm|sglang|tensorrt|triton")
@@ -110,7 +111,7 @@ class GpuLimitMissing(Rule):
             if hit.text.pod is not None
             and not given(hit.text.pod)
             and not context.stack.roles(hit.text.pod)
-            and (not hit.signature.passing or _meant(context, hit.text))
+            and (not (hit.signature.passing or serves(context, hit.text.pod)) or _meant(context, hit))
         ]
         for site, members in by_workload(context, hits):
             pods = [hit.text.pod for hit in members if hit.text.pod is not None]
@@ -177,16 +178,20 @@ class GpuLimitMissing(Rule):
                 )
 
 
-def _meant(context: Context, text: Text) -> bool:
-    """Whether a pod that notes in passing that it sees no GPU was meant to have one: it is on a node with GPUs, or its image or
-    settings speak of them; and it does not fail for something that it says later."""
-    pod = text.pod
+def _meant(context: Context, hit: Hit) -> bool:
+    """Whether a pod that notes in passing that it sees no GPU was meant to have one.
+
+    It is on a node with GPUs, or its image or settings speak of them; one that is ready needs none unless they do. And it does
+    not fail for something that it says later.
+    """
+    text, pod = hit.text, hit.text.pod
     if pod is None:
         return False
     node = context.inventory.find(pod.node)
     beside = node is not None and any(use.capacity for use in node.resources.values())
     known = context.snapshot.get("Node", pod.node or "") is not None
-    if not (beside or not known or any(_speaks_of_gpus(container) for container in pod.containers)):
+    speaks = any(_speaks_of_gpus(container) or hit.signature.software in container.image for container in pod.containers)
+    if not (speaks or beside or not known) or (serves(context, pod) and not speaks):
         return False
     log = next((log for log in context.logs.of(pod) if log.path == text.evidence.file), None)
     later = log.lines[text.evidence.line or 0 :] if log is not None else ()

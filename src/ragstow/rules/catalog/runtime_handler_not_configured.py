@@ -57,14 +57,17 @@ Quiet: the pod runs, the event is old
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from ragstow.cluster.objects import KubeObject
 from ragstow.rules.context import Context
 from ragstow.rules.grouping import Site, by_node, evidence, sure
 from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
+from ragstow.rules.waiting import gpu_nodes
 
 _RUNTIMES = {"containerd://": "containerd", "cri-o://": "crio", "docker://": "docker"}
 _FIX = Fix(
@@ -84,6 +87,8 @@ class RuntimeHandlerNotConfigured(Rule):
         """One finding for each node whose runtime refuses a handler."""
         for site, hits in by_node(context.texts.of_cause(self.cause)):
             handler = next((value for hit in hits for value in hit.match.groupdict().values() if value), "nvidia")
+            if not site.pods and _known_by_now(context, site.node, handler):
+                continue
             classes = [
                 ObjectRef.of(item)
                 for item in context.snapshot.of("RuntimeClass", "node.k8s.io")
@@ -180,3 +185,19 @@ def _starting(context: Context, node: str | None, handler: str) -> list[str]:
         for state in context.states.in_state("starting")
         if node is not None and state.pod.node == node and state.pod.runtime_class in classes
     ]
+
+
+def _known_by_now(context: Context, name: str | None, handler: str) -> bool:
+    """Whether the node (or every GPU node, where it is unnamed) lists the handler: the line is from before it was set up."""
+    names = [name] if name else [node.name for node in gpu_nodes(context)]
+    nodes = [context.snapshot.get("Node", item) for item in names]
+    return bool(nodes) and all(
+        node is not None and any(isinstance(item, Mapping) and item.get("name") == handler for item in _handlers(node))
+        for node in nodes
+    )
+
+
+def _handlers(node: KubeObject) -> Sequence[Any]:
+    status = node.raw.get("status")
+    listed = status.get("runtimeHandlers") if isinstance(status, Mapping) else None
+    return listed if isinstance(listed, list) else ()

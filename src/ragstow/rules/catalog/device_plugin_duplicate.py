@@ -81,7 +81,7 @@ class DevicePluginDuplicate(Rule):
         named = (pod.node for pod in context.stack.pods(*_ROLES) if pod.node)
         for name in dict.fromkeys((*(node.name for node in context.snapshot.nodes), *named)):
             pods = [pod for pod in context.stack.pods(*_ROLES, node=name) if not pod.finished and not pod.deleted and pod.live]
-            owners = tuple(sorted({_plugin(context, pod) for pod in pods} | set(reach.get(name, ()))))
+            owners = tuple(sorted({*_plugins(context, pods), *reach.get(name, ())}))
             if len(owners) > 1:
                 nodes.setdefault(owners, []).append((name, tuple(pods)))
         for owners, places in nodes.items():
@@ -113,6 +113,15 @@ class DevicePluginDuplicate(Rule):
                 ),
                 held=[key for group in unserved(context, names) for key in group.held],
             )
+
+
+def _plugins(context: Context, pods: list[Pod]) -> list[ObjectRef]:
+    """The plugins that these pods are of; of pods whose owner nothing tells, those of one name but for its end are one."""
+    found: dict[object, ObjectRef] = {}
+    for pod in pods:
+        ref = _plugin(context, pod)
+        found.setdefault((pod.namespace, pod.name.rpartition("-")[0]) if ref.kind == "Pod" else ref, ref)
+    return list(found.values())
 
 
 def _plugin(context: Context, pod: Pod) -> ObjectRef:

@@ -186,3 +186,12 @@ def uses_gpu(pod: Raw) -> bool:
     return pod["metadata"]["namespace"] != "gpu-operator" and "nvidia.com/" in str(
         [x.get("resources") for x in pod["spec"]["containers"]]
     )
+
+
+@defect
+def the_dra_driver_taints_a_card() -> tuple[Cluster, Wanted]:
+    """kubernetes-sigs/dra-driver-nvidia-gpu pull 983: health checks taint the device in its slice."""
+    c = Cluster("10")
+    item = next(x for x in c.all("ResourceSlice") if x["spec"].get("driver") == "gpu.nvidia.com" and x["spec"].get("devices"))
+    item["spec"]["devices"][0]["taints"] = [{"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}]
+    return c, Wanted("gpu-unhealthy", f"Node {item['spec']['nodeName']}", None, mentions=("Xid 79",))

@@ -66,6 +66,7 @@ class Texts:
             *self._from_logs(),
             *self._from_states(),
             *self._from_nodes(),
+            *self._from_devices(),
             *self._from_operators(),
             *self._from_events(),
         )
@@ -137,6 +138,22 @@ class Texts:
                     if message and (condition.get("type"), condition.get("status")) in _NOT_WELL:
                         ref = ObjectRef.of(item)
                         yield Text(str(message), Evidence(str(message), ref, "status.conditions"), about=ref)
+
+    def _from_devices(self) -> Iterator[Text]:
+        """Taints that keep claims off published devices, as `DeviceTaint key=value:effect device`; effect None only informs."""
+        nodes = {node.name: node for node in self._snapshot.nodes}
+        for item in self._snapshot.of("ResourceSlice", "resource.k8s.io"):
+            spec = item.raw.get("spec")
+            listed = spec.get("devices") if isinstance(spec, Mapping) else None
+            for device in listed if isinstance(listed, list) else ():
+                body = (device.get("basic") or device) if isinstance(device, Mapping) else {}
+                taints = body.get("taints") if isinstance(body, Mapping) else None
+                for taint in taints if isinstance(taints, list) else ():
+                    if isinstance(taint, Mapping) and taint.get("effect") in ("NoSchedule", "NoExecute"):
+                        words = f"{taint.get('key')}={taint.get('value') or ''}:{taint['effect']} {device.get('name')}"
+                        ref = ObjectRef.of(item)
+                        node = nodes.get(str(spec.get("nodeName") or "")) if isinstance(spec, Mapping) else None
+                        yield Text(f"DeviceTaint {words}", Evidence(words, ref, "spec.devices[].taints"), None, None, node, ref)
 
     def _from_events(self) -> Iterator[Text]:
         nodes = {node.name: node for node in self._snapshot.nodes}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kinds import shared_by_mps
 from makers import node, pod, thing
 from ragstow.cli.diagnosis import make_context
 from ragstow.rules.run import diagnose
@@ -217,4 +218,16 @@ def test_the_static_plugin_says_on_a_node_without_card_that_it_finds_none() -> N
         made.add(plugin)
     text = "could not load NVML library: libnvidia-ml.so.1: cannot open shared object file\nIncompatible strategy detected auto"
     made.attachments["logs/nvidia-device-plugin-cpu-1.log"] = f"{text}\nNo devices found. Waiting indefinitely.\n"
+    quiet(made)
+
+
+def test_a_node_for_mps_that_joined_a_minute_ago() -> None:
+    made = shared_by_mps(rename=False)
+    for item in made.all("Node"):
+        item["metadata"]["creationTimestamp"] = OLD
+    made.event(made.all("Pod")[0], "Pulled", "Container image already present on machine", type_="Normal", when=NOW)
+    present = {"feature.node.kubernetes.io/pci-10de.present": "true", "nvidia.com/device-plugin.config": "mps-4"}
+    joined(made, "l4-new", {**G6, **present})
+    plugin = made.serve("nvdp-nvidia-device-plugin", "l4-new")
+    plugin["metadata"]["creationTimestamp"] = JOINED
     quiet(made)

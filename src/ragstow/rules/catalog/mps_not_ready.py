@@ -55,6 +55,7 @@ from ragstow.rules.index.texts import Hit
 from ragstow.rules.model import Evidence, Finding, Fix, ObjectRef
 from ragstow.rules.rule import Rule
 from ragstow.rules.waiting import gpu_nodes, turned_away, unserved
+from ragstow.rules.youth import passing
 
 _CAPABLE = "nvidia.com/mps.capable"
 _DRA = "dra-driver"
@@ -83,7 +84,8 @@ class MpsNotReady(Rule):
             yield self._finding(
                 context, site.node, (*site.objects,), evidence(hits), sure(hits) == "certain", rootless=rootless
             )
-        for name in sorted(idle - said):
+        coming = {node.name for node in context.snapshot.nodes if passing(context, node)}
+        for name in sorted(idle - said - coming):
             daemons = context.stack.pods("mps-daemon", node=name)
             runs = any((state := context.states.of(pod)) is not None and state.healthy for pod in daemons)
             if _wants_mps(context, name) and not runs:
